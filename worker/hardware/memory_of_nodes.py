@@ -44,6 +44,8 @@ class MemoryOfNodes:
         self._known, self._file, self._counts = known, file, counts
         self._pods: dict[str, PodRequest] = {}
         """The pods that were given memory since the start, by uid."""
+        self._lost = set[tuple[str, str]]()
+        """Containers that do not keep their memory, which was told once."""
         self.recovering: tuple[Machine, UnreadContainers] | None = None
         """The machine without containers, and what is waited for, if the file was lost."""
 
@@ -63,6 +65,7 @@ class MemoryOfNodes:
                 del told[uid]
             elif uid in told or uid not in counting:
                 self._known = released(self._known, uid, list(had))
+        self._lost = {(uid, name) for uid, name in self._lost if uid in assigned}
         for uid, given in told.items():
             for name, blocks in given.items():
                 self._give_again(uid, name, blocks)
@@ -75,7 +78,9 @@ class MemoryOfNodes:
         machine = self._known.machine
         for block in blocks:
             if why := why_not(machine, block.nodes, {block.resource: block.size}):
-                _log.warning("a container does not keep its memory", podUID=uid, container=name, why=why)
+                if (uid, name) not in self._lost:
+                    self._lost.add((uid, name))
+                    _log.warning("a container does not keep its memory", podUID=uid, container=name, why=why)
                 return
             machine = with_block(machine, block)
         self._known = replace(self._known.with_blocks(uid, name, blocks), machine=machine)

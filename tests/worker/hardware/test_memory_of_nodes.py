@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from activities.hardware.services import HardwareRefused
 from proto.cri.runtime_container import RuntimeContainer
@@ -141,8 +142,12 @@ async def test_memory_that_nodes_do_not_have_any_more(root_dir: Path, block: Mem
         for name, had in (("a", kept), ("b", block))
     }
     hardware = NodeHardware([loaded(root_dir)])
-    await hardware.allocate(AllocateHardware(pod("c", 1), ledger, ("a", "b")))
-    assert on_disk(root_dir) == {"a": {"c0": [[0]]}, "c": {"c0": [[0]]}}
+    with capture_logs() as logs:
+        await hardware.allocate(AllocateHardware(pod("c", 1), ledger, ("a", "b")))
+        await hardware.allocate(AllocateHardware(pod("d", 8), ledger, ("a", "b", "c")))
+    told = [one["podUID"] for one in logs if one["event"] == "a container does not keep its memory"]
+    assert told == ["b"]
+    assert on_disk(root_dir) == {"a": {"c0": [[0]]}, "c": {"c0": [[0]]}, "d": {"c0": [[1]]}}
     await hardware.release({"a"})
     assert loaded(root_dir).known.nodes_of("c", "c0") == (0,)
 
