@@ -4,6 +4,7 @@ All pods are created at once on both nodes; each test waits until one of them ha
 """
 
 import json
+import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from tests.free_ports import free_ports
 from worker.standalone.containerd import Containerd
 from worker.telemetry.exposition import parse_families
 
+OF_INTERFACE: Final = "network.interfaces."
 T = TypeVar("T")
 
 PATIENCE: Final = patience.PATIENCE
@@ -221,17 +223,26 @@ def test_the_node_is_measured_as_by_the_kubelet(
 ) -> None:
     """Of the node itself: the same system containers, disks, devices and limits, and of each the same values.
 
-    Except how long was waited (PSI): a kubelet tells 0 where the kernel does not count it (cgroup v1).
+    Except how long was waited (PSI): a kubelet tells 0 where the kernel does not count it (cgroup v1). Interfaces of other tests
+    come and go between the two looks.
     """
+    lasting = {name for _, name in socket.if_nameindex()}
+
+    def lasts(value: str) -> bool:
+        if not value.startswith(OF_INTERFACE):
+            return True
+        return value.removeprefix(OF_INTERFACE).rpartition(".")[0] in lasting
 
     def looks() -> tuple[set[str], set[str]]:
         ours = sides[0].plane.api.get(f"/api/v1/nodes/{sides[0].node}/proxy/stats/summary{query}")
         with urllib.request.urlopen(f"http://{node_ip}:{read_only}/stats/summary{query}", timeout=PATIENCE) as answer:
             theirs = json.load(answer)
-        return set(node_values(ours)), set(node_values(theirs))
+        lasting.intersection_update(name for _, name in socket.if_nameindex())
+        return set(filter(lasts, node_values(ours))), set(filter(lasts, node_values(theirs)))
 
     ours, theirs = until_alike(looks)
     assert ours == theirs
+    assert bool(query) != any(one.startswith(OF_INTERFACE) for one in ours)
     assert {one.split(".")[1] for one in ours if one.startswith("systemContainers.")} == {"kubelet", "pods"}
 
 
