@@ -1,4 +1,4 @@
-"""`<root-dir>/tempolet/refused.json`: the manifests that the poller rejected, a copy for readers, never authoritative.
+"""`<root-dir>/tempolet/refused.json`: the manifests that the poller rejected, and pods that have not begun yet; a copy, never authoritative.
 
 Written as a whole by the poller on each change, read by `tempolet pods`, so that an operator sees a bad manifest beside
 the running pods.
@@ -13,6 +13,8 @@ from typing import Final
 from proto.node_files import write_node_file
 
 FILE_NAME: Final = "refused.json"
+BEING_ADMITTED: Final = "AdmissionPending"
+"""The reason of a pod whose admission takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Refusal:
     """namespace/name, if known."""
     pod_kept: bool = False
     """The pod of an earlier, valid version of this file keeps running."""
+    waits: bool = False
+    """Nothing is rejected: the pod begins by itself, and this is what it waits for."""
 
 
 def refusals_path(root_dir: Path) -> Path:

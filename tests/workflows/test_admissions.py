@@ -119,6 +119,22 @@ async def test_pods_get_theirs_one_after_the_other(host: Host) -> None:
     assert await host.ledger() == {"b": "2", "c": "3"}
 
 
+async def test_what_a_pod_waits_for_is_known(host: Host) -> None:
+    """Its own hardware, or that of the pod before it."""
+    first = asyncio.create_task(host.requests.admit(lambda: Admit(pod("a"), ())))
+    await host.cpus.begun.wait()
+    second = asyncio.create_task(host.requests.admit(lambda: Admit(pod("b"), ("a",))))
+    await asyncio.sleep(0)
+    assert [host.requests.why_waits(uid) for uid in "abc"] == [
+        "its hardware is being chosen; a device plugin may take long to answer",
+        "its hardware is chosen after that of default/a: pods have theirs chosen one after the other",
+        "",
+    ]
+    host.cpus.gate.set()
+    await asyncio.gather(first, second)
+    assert [host.requests.why_waits(uid) for uid in "ab"] == ["", ""]
+
+
 async def test_a_pod_is_rejected_with_the_kubelets_reason(host: Host) -> None:
     """The next one is not affected."""
     host.cpus.gate.set()

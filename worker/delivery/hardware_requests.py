@@ -36,6 +36,7 @@ ANSWERED_WITHIN: Final = timedelta(minutes=1)
 """Then the answer is asked for anew."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
+_LONGEST_WHY: Final = 300
 
 _log: Final = structlog.get_logger(__name__)
 Accepted = WorkflowUpdateHandle[Any] | Rejection | None
@@ -51,15 +52,40 @@ class HardwareRequests:
         self._turn = asyncio.Lock()
         self.absent: Callable[[], None] = lambda: None
         """Called at each try for which Temporal has no open workflow of the node."""
+        self._waiting: dict[str, str] = {}
+        """The pods that are being asked for, by uid, and what came of their last try."""
+        self._first: tuple[str, str] = ("", "")
+        """Whose turn it is: uid and name."""
 
     async def admit(self, asked: Callable[[], Admit]) -> Rejected | None:
         """Return why a pod is rejected for good, None if it has its hardware; repeated until one of both is known.
 
         `asked` is called for each try, because other pods end meanwhile.
         """
+        metadata = asked().pod["metadata"]
+        uid, name = metadata["uid"], f"{metadata['namespace']}/{metadata['name']}"
+        self._waiting[uid] = ""
+        try:
+            return await self._admitted(uid, name, asked)
+        finally:
+            self._waiting.pop(uid, None)
+
+    def why_waits(self, uid: str) -> str:
+        """Return what a pod waits for that is being asked for; empty for another one."""
+        if uid not in self._waiting:
+            return ""
+        first, name = self._first
+        if (why := self._waiting[uid]) and first != uid:
+            return f"it waits for its hardware: {why}"
+        if first in {"", uid}:
+            return "its hardware is being chosen; a device plugin may take long to answer"
+        return f"its hardware is chosen after that of {name}: pods have theirs chosen one after the other"
+
+    async def _admitted(self, uid: str, name: str, asked: Callable[[], Admit]) -> Rejected | None:
         number, pause = new_number(), _FIRST_PAUSE
         while True:
             async with self._turn:  # one that waits for its device plugin lets the others pass
+                self._first = (uid, name)
                 request = replace(asked(), source=SOURCE, sequence=number)
                 try:
                     rejection = await self._ask(request)
@@ -71,9 +97,10 @@ class HardwareRequests:
                     if rejection.reason in FOR_GOOD:
                         return Rejected(rejection.reason, rejection.message)
                     why, number = f"{rejection.reason}: {rejection.message}", new_number()
-            metadata = request.pod["metadata"]
-            name = f"{metadata['namespace']}/{metadata['name']}"
-            _log.warning("a pod waits for its hardware", pod=name, podUID=metadata["uid"], err=why[:300])
+                finally:
+                    self._first = ("", "")
+            self._waiting[uid] = why = why[:_LONGEST_WHY]
+            _log.warning("a pod waits for its hardware", pod=name, podUID=uid, err=why)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 

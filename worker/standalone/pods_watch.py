@@ -14,7 +14,7 @@ import yaml
 from proto.cri.labels import POD_UID
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import FINAL_PHASES, PodSnapshot, read_snapshots
-from proto.refusals import read_refusals
+from proto.refusals import BEING_ADMITTED, read_refusals
 from proto.temporal.names import API_SOURCE
 from worker.standalone.cri_client import CriClient
 
@@ -61,7 +61,9 @@ def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriClient) -> P
     for manifest in manifests:
         path = str(manifest.path)
         found = [one for one in snapshots if one.path == path and one.uid not in manifest.old]
-        if path in refusals:
+        if path in refusals and refusals[path].reason == BEING_ADMITTED:
+            waiting[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
+        elif path in refusals:
             refused[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
         elif not found:
             waiting[manifest.path] = f"{manifest.path.name} has no pod yet"

@@ -100,6 +100,32 @@ def test_devices_of_the_official_plugin(node: TempoletNode) -> None:
     node.until_running("first")
 
 
+def test_who_waits_for_a_plugin_that_hangs_is_shown(node: TempoletNode) -> None:
+    """Its pod, and the pod after that; both run once it answers."""
+    first, second = (f"default/{name}-{node.name}" for name in ("first", "second"))
+
+    def waits(pod: str, why: str) -> bool:
+        return any((one.pod, one.waits) == (pod, True) and why in one.message for one in read_refusals(node.root_dir))
+
+    with sample_plugin(node) as plugin:
+        counted(node, DeviceCount(2, 2))
+        plugin.send_signal(signal.SIGSTOP)
+        node.apply(wanting("first", 1))
+        node.until(lambda: waits(first, "its hardware is being chosen"), "the first is shown")
+        node.apply(wanting("second", 1))
+        node.until(lambda: waits(second, f"after that of {first}"), "the second is shown")
+        _, pods = tempolet(node, "pods")
+        assert f"waiting {first}: AdmissionPending: its hardware is being chosen" in " ".join(pods.split())
+        code, told = tempolet(node, "explain", second)
+        assert code == 0
+        assert f"waiting {second}: AdmissionPending: its hardware is chosen after that of {first}" in " ".join(
+            told.split()
+        )
+        plugin.send_signal(signal.SIGCONT)
+        assert mounted(node, "first") | mounted(node, "second") == {str(one) for one in FILES}
+        node.until(lambda: read_refusals(node.root_dir) == [], "nobody waits")
+
+
 def test_a_lost_checkpoint(node: TempoletNode) -> None:
     """And a lost ledger: the container keeps its device, another pod gets the other one, and a restart has the same again."""
     with sample_plugin(node):

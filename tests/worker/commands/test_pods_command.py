@@ -163,6 +163,11 @@ def test_ages_as_kubectl_says_them(age: timedelta, said: str) -> None:
         ),
         pytest.param(NodeView(workflow_engine=WorkflowEngine()), [], id="temporal-works"),
         pytest.param(
+            NodeView(refusals=[Refusal("/m/gpu.yaml", "AdmissionPending", "why", "t", "default/gpu-n", waits=True)]),
+            ["waiting default/gpu-n: AdmissionPending: why"],
+            id="a-pod-that-waits-for-its-admission",
+        ),
+        pytest.param(
             NodeView(pressure=frozenset({"MemoryPressure", "DiskPressure"})),
             ["this node shows DiskPressure, MemoryPressure: new pods may be refused, and running ones evicted"],
             id="under-pressure",

@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
-from proto.refusals import Refusal, write_refusals
+from proto.refusals import BEING_ADMITTED, Refusal, write_refusals
 from worker.standalone.cri_client import CriClient
 from worker.standalone.pods_watch import DEFAULT_GRACE, Manifest, Pods, longest_grace, look, pods_left
+from workflows.decide.devices.requests import NOT_REGISTERED
 
 
 @dataclass
@@ -122,6 +123,15 @@ def test_a_refusal_is_told_with_its_reason(tmp_path: Path) -> None:
     write(tmp_path)
     write_refusals(tmp_path, [Refusal("/m/web.yaml", "Invalid", "spec.x: not supported yet", "now")])
     assert seen(tmp_path, "c1").refused == {Path("/m/web.yaml"): "web.yaml: spec.x: not supported yet"}
+
+
+def test_a_pod_that_is_being_admitted_is_waited_for(tmp_path: Path) -> None:
+    """One that waits for a device plugin is not: nobody knows whether one registers."""
+    why = "its hardware is being chosen"
+    write_refusals(tmp_path, [Refusal("/m/web.yaml", BEING_ADMITTED, why, "now", waits=True)])
+    assert seen(tmp_path).waiting == {Path("/m/web.yaml"): f"web.yaml: {why}"}
+    write_refusals(tmp_path, [Refusal("/m/web.yaml", NOT_REGISTERED, why, "now", waits=True)])
+    assert seen(tmp_path).refused == {Path("/m/web.yaml"): f"web.yaml: {why}"}
 
 
 @pytest.mark.parametrize(

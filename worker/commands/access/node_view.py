@@ -60,7 +60,8 @@ def notes(view: NodeView) -> Iterator[str]:
     """List the reasons why the table is incomplete or out of date."""
     for refusal in view.refusals:
         kept = f" ({refusal.pod} continues with the last valid version)" if refusal.pod_kept else ""
-        yield f"refused {refusal.path}: {refusal.reason}: {refusal.message}{kept}"
+        what = f"waiting {refusal.pod}" if refusal.waits else f"refused {refusal.path}"
+        yield f"{what}: {refusal.reason}: {refusal.message}{kept}"
     for one in view.interventions:
         yield f"{one.pod or one.workflow_id}: {one.reason}: {one.message}"
     for trouble in view.troubles:

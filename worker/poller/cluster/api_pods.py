@@ -10,17 +10,18 @@ our Node object: a server with an empty or another etcd must not empty the node.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
-from proto.refusals import Refusal
+from proto.refusals import BEING_ADMITTED, Refusal
 from proto.temporal.names import API_SOURCE, PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
-from worker.poller.calls.admissions import Admissions
+from worker.poller.calls.admissions import NOT_ADMITTED_YET, Admissions
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -278,6 +279,11 @@ class ApiPods:
         else:
             self._forget_workflow(known)
 
+    def _tell_waits(self, pod: ApiPod) -> None:
+        why = self._workflows.hardware.why_waits(pod.uid) or NOT_ADMITTED_YET
+        refusal = Refusal("the API server", BEING_ADMITTED, why, since="", pod=pod.full_name, waits=True)
+        self._dependencies.refused(f"uid {pod.uid}", refusal)
+
     def _note_signalled(self, known: Known, pod: ApiPod, at: float) -> None:
         known.signalled, known.signalled_at = pod, at
         known.open = OpenPod(self._id_of(pod), source=API_SOURCE)
@@ -318,7 +324,9 @@ class ApiPods:
         """Return a workflow's input; of a pod that began before, nobody knows with which hooks this node took it. Raises CallOutdated."""
         rejected = None
         if not (known.open or pod.ended or pod.deleted):
-            rejected = await self._admissions.answer(pod.uid, self._dependencies.admit(pod.pod))
+            rejected = await self._admissions.answer(
+                pod.uid, self._dependencies.admit(pod.pod), partial(self._tell_waits, pod)
+            )
         if rejected is None:
             self._dependencies.resizes.admitted(pod.pod)
         sight = FirstSight(

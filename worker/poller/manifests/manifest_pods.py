@@ -11,17 +11,18 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
 
-from proto.refusals import Refusal
+from proto.refusals import BEING_ADMITTED, Refusal
 from proto.temporal.names import PodWorkflowId
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import FirstSight, Rejected
 from proto.temporal.resources import ResizeVerdict
 from proto.temporal.signals import DeletionRequested, PodListed
-from worker.poller.calls.admissions import Admissions
+from worker.poller.calls.admissions import NOT_ADMITTED_YET, Admissions
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.pod_workflows import VISIBILITY_LAGS, PodWorkflows, marked
 from worker.poller.calls.reconciler import Reconciler
@@ -231,7 +232,7 @@ class ManifestPods:
         pod = call.pod if isinstance(call, Start) else None
         why = self.why_waits(pod.pod) if pod and not self._names[key].open.get(pod.uid) else ""
         if pod and why:
-            self._waiting[key] = Refusal(str(pod.path), NOT_REGISTERED, why, since="", pod=key)
+            self._waiting[key] = Refusal(str(pod.path), NOT_REGISTERED, why, since="", pod=key, waits=True)
         elif self._waiting.pop(key, None) is None:
             return False
         self._refused(key, self._waiting.get(key))
@@ -289,7 +290,12 @@ class ManifestPods:
         """Return why a new pod is rejected; raises CallOutdated."""
         if self.admit is None or known.open.get(pod.uid):
             return None
-        return await self._admissions.answer(pod.uid, self.admit(pod.pod, static=True))
+        return await self._admissions.answer(pod.uid, self.admit(pod.pod, static=True), partial(self._tell_waits, pod))
+
+    def _tell_waits(self, pod: StaticPod) -> None:
+        why = self._workflows.hardware.why_waits(pod.uid) or NOT_ADMITTED_YET
+        key = f"{pod.namespace}/{pod.name}"
+        self._refused(key, Refusal(str(pod.path), BEING_ADMITTED, why, since="", pod=key, waits=True))
 
     def _with_resources(self, pod: StaticPod | None, before: StaticPod | None) -> StaticPod | None:
         """Return a listed pod with the resources that it is granted: `before` if nothing has changed, which is compared by identity."""

@@ -43,7 +43,7 @@ class RefusedManifests:
         """Take Temporal's refusal of calls for a pod name; None: the calls succeed."""
         before = self._starts.pop(name, None)
         if refusal:
-            same = before and (before.reason, before.message) == (refusal.reason, refusal.message)
+            same = before and before.reason == refusal.reason and (refusal.waits or before.message == refusal.message)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             self._starts[name] = replace(refusal, since=before.since if same and before else now)
         if refusal or before:
@@ -53,9 +53,13 @@ class RefusedManifests:
         now = self.refusals
         if now == self._written:
             return
-        before, said = {_what(one) for one in self._written or ()}, {_what(one) for one in now}
+        before = {_what(one) for one in self._written or ()}
         for one in now:
-            if _what(one) not in before:
+            if _what(one) in before:
+                continue
+            if one.waits:
+                _log.info("a pod waits for its admission", reason=one.reason, err=one.message, pod=one.pod)
+            else:
                 _log.error(
                     "manifest refused",
                     path=one.path,
@@ -64,7 +68,8 @@ class RefusedManifests:
                     pod=one.pod,
                     pod_kept=one.pod_kept,
                 )
-        for path in sorted({path for path, _, _ in before - said} - {path for path, _, _ in said}):
+        refused = {one.path for one in self._written or () if not one.waits}
+        for path in sorted(refused - {one.path for one in now}):
             _log.info("manifest no longer refused", path=path)
         self._written = now
         try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ import pytest
 from activities.clients.api_server.errors import ApiAway
 from activities.execution import growing_intervals
 from activities.execution.growing_intervals import AT_ONCE
-from proto.refusals import Refusal
+from proto.refusals import BEING_ADMITTED, Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Ended, GivenCondition, Rejected
 from proto.temporal.signals import DeletionRequested, PodListed, StatusGiven
 from tests.worker.poller.noted_calls import NotedCalls
 from tests.worker.poller.resizes.listed_pods import ListedPods, cpu_of, pod
+from worker.poller.calls.admissions import TOLD_AFTER, TOLD_EVERY
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.cluster.api_pod import ApiPod, read_api_pod
@@ -214,6 +216,7 @@ class Node(NotedCalls):
         super().__init__()
         self.numbers = SignalNumbers()
         self.granting = ListedPods(root_dir)
+        self.hardware = SimpleNamespace(why_waits=lambda uid: f"the hardware of {uid} is being chosen")
         self.open: set[str] = set()
         self.gone: bool | Exception = True
         self.rejects: Rejected | None = None
@@ -601,6 +604,26 @@ async def test_a_pod_that_is_deleted_while_it_waits_for_hardware_goes_at_once(no
     node.pods.set_changed(GOING)
     await node.until_called("PodDeleted 0:00:30", "start to go")
     assert not node.waits.is_set()
+
+
+@pytest.mark.jumping_clock
+async def test_a_pod_whose_hardware_takes_long_is_shown(node: Node) -> None:
+    """What it waits for, until it begins."""
+    node.admits.clear()
+    node.set_open()
+    node.pods.set_listed([WEB])
+    await node.waits.wait()
+    await asyncio.sleep(TOLD_AFTER + 1)
+    (told,) = node.refusals.values()
+    assert (told.pod, told.reason, told.message) == (
+        "default/web",
+        BEING_ADMITTED,
+        f"the hardware of {UID} is being chosen",
+    )
+    node.admits.set()
+    await node.until_called("start")
+    await asyncio.sleep(TOLD_EVERY)
+    assert node.refusals == {}
 
 
 async def test_a_pod_that_is_gone_while_it_waits_for_hardware_is_forgotten(node: Node) -> None:

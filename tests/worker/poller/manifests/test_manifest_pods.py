@@ -3,17 +3,19 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from activities.execution.growing_intervals import AT_ONCE
-from proto.refusals import Refusal
+from proto.refusals import BEING_ADMITTED, Refusal
 from proto.temporal.pod import NodeSettings, PodJson, PodStart
 from proto.temporal.pod_inputs import Rejected
 from proto.temporal.signals import DeletionRequested, PodListed
 from tests.worker.poller.manifests.manifests import static_pod
 from tests.worker.poller.noted_calls import NotedCalls
 from tests.worker.poller.resizes.listed_pods import ListedPods, cpu_of, pod
+from worker.poller.calls.admissions import NOT_ADMITTED_YET, TOLD_AFTER, TOLD_EVERY
 from worker.poller.calls.open_workflows import OpenPod
 from worker.poller.calls.temporal_calls import CallRefused, TemporalUnavailable
 from worker.poller.manifests.manifest_folder import Listing
@@ -157,6 +159,8 @@ class Temporal(NotedCalls):
         self.numbers = SignalNumbers()
         self.exists = True
         self.listed: list[PodListed] = []
+        self.waits_for = ""
+        self.hardware = SimpleNamespace(why_waits=lambda _: self.waits_for)
 
     async def start(self, start: PodStart, listed: PodListed) -> None:
         """Note a start."""
@@ -419,4 +423,29 @@ async def test_a_pod_whose_manifest_goes_while_it_waits_to_be_admitted_is_forgot
     admits.set()
     await temporal.until(1)
     assert temporal.calls == ["start 000"]
+    await pods.close()
+
+
+@pytest.mark.jumping_clock
+async def test_a_pod_whose_admission_takes_long_is_shown() -> None:
+    """And what it waits for, until it begins."""
+    temporal, asked, admits, refused = Temporal(), asyncio.Queue[str](), asyncio.Event(), Refused()
+    pods = lister(temporal, refused)
+    pods.admit = holding_back(asked, admits)
+    pods.set_open([], asked_at=0.0)
+    pods.set_listing(listing(web(OLD)))
+    assert await asked.get() == OLD
+    await asyncio.sleep(TOLD_AFTER - 1)
+    assert refused.now == {}
+    await asyncio.sleep(2)
+    assert {name: (one.reason, one.message, one.waits) for name, one in refused.now.items()} == {
+        WEB: (BEING_ADMITTED, NOT_ADMITTED_YET, True)
+    }
+    temporal.waits_for = "its hardware is being chosen"
+    await asyncio.sleep(TOLD_EVERY)
+    assert refused.now[WEB].message == "its hardware is being chosen"
+    admits.set()
+    await temporal.until(1)
+    await asyncio.sleep(TOLD_EVERY)
+    assert (temporal.calls, refused.now) == (["start 000"], {})
     await pods.close()
