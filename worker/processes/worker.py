@@ -23,7 +23,7 @@ from worker.daemon.node_client import NodeClient, node_client, temporal_settings
 from worker.daemon.node_lock import hold_node_lock, hold_node_name, own_processes
 from worker.daemon.service import Service
 from worker.delivery.pod_requests import PodRequests
-from worker.hardware.of_this_node import exclusive_hardware
+from worker.hardware.of_this_node import HardwareOfThisNode, exclusive_hardware
 from worker.hardware.runtime_containers import RuntimeContainers
 from worker.hardware.unread_containers import UnreadContainers
 from worker.host.bounded_threads import install_bounded_thread_pool
@@ -61,7 +61,8 @@ async def run_worker(config: NodeConfig) -> None:
     with hold_node_lock(config.root_dir):
         refuse_unusable(dict(connect_options(temporal_settings(config))))  # a typo, before the runtime is waited for
         Commitment(config.state_dir).settle(at_start=config.tempolet.behaviour.commit == AT_START)
-        async with Service(always_healthy) as service, open_telemetry(config, "worker", always_healthy) as telemetry:
+        records = HardwareRecords()
+        async with Service(always_healthy) as service, open_telemetry(config, "worker", records.health) as telemetry:
             if not await cgroup_driver_settled(config, service, telemetry.calls):
                 return
             settle_kernel_tunables(protect=config.protect_kernel_defaults)
@@ -71,14 +72,37 @@ async def run_worker(config: NodeConfig) -> None:
             with hold_node_name("worker", config.node_name, place_of(node.client)):
                 cgroups = pods_cgroups(config, telemetry.metrics.timings())
                 await asyncio.to_thread(cgroups.make_tiers)  # before anything is waited for, as healthz waits for them
+                hardware = await records.read(config, telemetry, cgroups)
                 if await kubeconfig_awaited(config, service):
                     async with open_api(config, "worker", telemetry.metrics.api_request) as api:
-                        await work(config, node, service, telemetry, cgroups=cgroups, api=api)
+                        await work(config, node, service, telemetry, cgroups=cgroups, chosen=hardware, api=api)
 
 
 def always_healthy() -> str:
     """Return no reason for a restart: the watchdog itself notices a stuck loop."""
     return ""
+
+
+class HardwareRecords:
+    """What is on disk of exclusive hardware; it may refuse the start, so nobody may take the worker for healthy before it is read."""
+
+    def __init__(self) -> None:
+        self._are_read = False
+
+    async def read(self, config: NodeConfig, telemetry: Telemetry, cgroups: Cgroups) -> HardwareOfThisNode:
+        """Return what chooses hardware; raises ConfigurationRefused."""
+        folders = partial(pod_folders, config.root_dir)
+        known = RuntimeContainers(config.container_runtime_endpoint, config.node_name, folders, cgroups.is_guaranteed)
+        managers, left, unread = telemetry.metrics.resource_managers, known.left, UnreadContainers(known)
+        found = await asyncio.to_thread(
+            exclusive_hardware, config, managers, known, left, devices_left=known.with_devices, unread=unread
+        )
+        self._are_read = True
+        return found
+
+    def health(self) -> str:
+        """Return why the worker is not healthy; nothing of it needs a restart."""
+        return "" if self._are_read else "starting: the records of exclusive hardware are not read yet"
 
 
 async def work(  # noqa: PLR0913 - the parts of the process
@@ -88,6 +112,7 @@ async def work(  # noqa: PLR0913 - the parts of the process
     telemetry: Telemetry,
     *,
     cgroups: Cgroups,
+    chosen: HardwareOfThisNode,
     api: "ApiServer | None" = None,
 ) -> None:
     """Do what needs no Temporal, and run workflows and activities whenever Temporal answers, until asked to stop."""
@@ -95,12 +120,6 @@ async def work(  # noqa: PLR0913 - the parts of the process
     cluster = _cluster_worker(api, config, telemetry) if api else None
     with PodCache(config.root_dir, whole_pods=config.cluster is not None) as cache:
         readiness, tickets = CurrentReadiness(cache.snapshots()), Tickets(config.state_dir)
-        folders = partial(pod_folders, config.root_dir)
-        known = RuntimeContainers(config.container_runtime_endpoint, config.node_name, folders, cgroups.is_guaranteed)
-        managers, left, unread = telemetry.metrics.resource_managers, known.left, UnreadContainers(known)
-        chosen = await asyncio.to_thread(
-            exclusive_hardware, config, managers, known, left, devices_left=known.with_devices, unread=unread
-        )
         if cluster and config.feature_gates.enabled(RESOURCE_HEALTH_GATE):
             with_messages = config.feature_gates.enabled(HEALTH_MESSAGE_GATE)
             cluster.tell_health_of(chosen.devices, cache.pod, with_messages=with_messages)

@@ -27,6 +27,7 @@ from worker.standalone.given_configuration import read_given
 from worker.standalone.progress import Progress
 from worker.standalone.settings import Settings, recorded
 from worker.standalone.up import UpFailed, up
+from workflows.decide.cpus.state_file import STATE_FILE
 
 
 @pytest.fixture
@@ -122,6 +123,14 @@ def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: P
     assert max(len(content_of(path)) for path in given.logs.glob("pods/*/main/0.log.*")) < 1024 * 1024
     up(given, [], silent())
     with pytest.raises(UpFailed, match=r"\(kubelet_configuration: .*containerLogMaxSize.*\): run `tempolet down`"):
+        up(node, [], silent())
+
+
+def test_a_record_that_refuses_the_start_is_told(node: Settings) -> None:
+    """The worker ends a moment after its start; nobody takes it for healthy before."""
+    node.root_dir.mkdir(parents=True)
+    (node.root_dir / STATE_FILE).write_text("garbage")
+    with pytest.raises(UpFailed, match=rf"(?s)the worker has ended.*{STATE_FILE}"):
         up(node, [], silent())
 
 
