@@ -86,6 +86,7 @@ def test_devices_of_the_official_plugin(node: TempoletNode) -> None:
         code, told = tempolet(node, "explain", f"default/first-{node.name}")
         assert code == 0
         assert f"hardware: container main has {RESOURCE} {next(iter(own)).rpartition('/')[2]}" in told
+        assert "not healthy" not in told
         node.stop("worker", signal.SIGKILL)
         node.start("worker")
         node.until(lambda: node.log("worker").count(REGISTERED) == 2, "the plugin registers again by itself")
@@ -98,6 +99,10 @@ def test_devices_of_the_official_plugin(node: TempoletNode) -> None:
         node.until(lambda: load_checkpoint(node.root_dir).assignments.pods.keys() == {uid}, "its device is free again")
     counted(node, DeviceCount(2, 0))
     node.until_running("first")
+    device = next(iter(own)).rpartition("/")[2]
+    _, told = tempolet(node, "explain", f"default/first-{node.name}")
+    ill = f"hardware: container main: {RESOURCE} {device}: not healthy, or its device plugin is not connected"
+    assert ill in " ".join(told.split())
 
 
 def test_who_waits_for_a_plugin_that_hangs_is_shown(node: TempoletNode) -> None:

@@ -34,6 +34,7 @@ from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.node_status import ask_node_status
 from worker.commands.access.node_view import NodeView, notes
 from worker.commands.access.pod_selection import PodSelector, find_pods
+from worker.commands.access.unhealthy_devices import unhealthy_devices
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
@@ -127,12 +128,13 @@ async def _ask_of_all(config: NodeConfig, selector: PodSelector) -> Answer:
     answer = await _ask(config, selector)
     if answer.gone or answer.pod.node != config.node_name:
         return answer
-    claimed = claimed_devices(config.root_dir, answer.pod.uid)
+    hardware = claimed_devices(config.root_dir, answer.pod.uid)
     if _has_hardware(config.root_dir, answer.pod.uid):
         with contextlib.suppress(CommandFailed):  # the rest is known
             given = (await ask_node_status(config)).assignments.get(answer.pod.uid)
-            return replace(answer, hardware=(*(given.why if given else ()), *claimed))
-    return replace(answer, hardware=claimed)
+            if given:
+                hardware = (*given.why, *unhealthy_devices(config.root_dir, given.containers), *hardware)
+    return replace(answer, hardware=hardware)
 
 
 def _has_hardware(root_dir: Path, uid: str) -> bool:
