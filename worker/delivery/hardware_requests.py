@@ -6,7 +6,7 @@ has ended the workflow, `absent` is called, so that it is started again.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -14,6 +14,8 @@ from typing import Any, Final
 import structlog
 from temporalio.client import (
     Client,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -22,7 +24,8 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from proto.temporal import names
-from proto.temporal.hardware.ledger import FOR_GOOD, Admit
+from proto.temporal.hardware.ledger import FOR_GOOD, Admit, PodAssignment
+from proto.temporal.node import NodeStatus
 from proto.temporal.operator import Rejection
 from proto.temporal.pod_inputs import Rejected
 from worker.delivery.deliveries import Deliveries
@@ -80,6 +83,38 @@ class HardwareRequests:
         if first in {"", uid}:
             return "its hardware is being chosen; a device plugin may take long to answer"
         return f"its hardware is chosen after that of {name}: pods have theirs chosen one after the other"
+
+    async def given(self) -> Mapping[str, PodAssignment]:
+        """Return what each pod was given, by uid; repeated until the workflow, or the worker that leads it, has answered."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                told = await self._deliveries.ask(
+                    Message(self._workflow_id, names.NODE_STATUS),
+                    self._status,
+                    lambda said: self._deliveries.lead.query(said, NodeStatus),
+                )
+            except UNANSWERED as error:
+                _log.debug("nobody tells who has which hardware", err=f"{type(error).__name__}: {error}"[:_LONGEST_WHY])
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            status = told.value if isinstance(told, Reply) else told
+            return status.assignments if isinstance(status, NodeStatus) else {}
+
+    async def _status(self) -> NodeStatus | None:
+        """Ask the workflow; None if there is none, so that nobody was given anything."""
+        handle = self._client.get_workflow_handle(self._workflow_id)
+        try:
+            async with self._budget.call(), asyncio.timeout(ACCEPTED_WITHIN.total_seconds()):
+                status: NodeStatus = await handle.query(names.NODE_STATUS, result_type=NodeStatus)
+        except (TimeoutError, WorkflowQueryRejectedError, WorkflowQueryFailedError) as error:
+            raise LeadUnavailable(f"{self._workflow_id} does not answer: {error}") from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        return status
 
     async def _admitted(self, uid: str, name: str, asked: Callable[[], Admit]) -> Rejected | None:
         number, pause = new_number(), _FIRST_PAUSE

@@ -34,6 +34,8 @@ from workflows.decide.topology.scopes import CONTAINER, POD, TopologyAffinityErr
 
 ALLOCATED_WITHIN: Final = 240.0
 """Seconds for a whole pod: less than the activity has, which would be tried again, while other pods wait for their turn."""
+LEDGER_WITHIN: Final = 10.0
+"""Seconds for which the start of a container waits for the ledger, if a state file is lost."""
 FOUND_FOR: Final = 300.0
 """Seconds in which a pod that was found in the runtime keeps what it has, though its source has not listed it yet."""
 
@@ -50,8 +52,13 @@ class NodeHardware:
         counts: TopologyManagerCounts | None = None,
         *,
         unread: UnreadContainers | None = None,
+        is_lost: bool = False,
     ) -> None:
+        """Take the kinds of hardware, and whether a state file is lost, so that the ledger alone may know what a pod was given."""
         self._unread = unread or UnreadContainers()
+        self._ledger_taken, self._ledger_missed = asyncio.Event(), False
+        if not is_lost:
+            self._ledger_taken.set()
         self._providers, self._topology = providers, topology
         self._counts = counts or ResourceManagerCounts().topology
         if self._is_aligned:
@@ -86,6 +93,20 @@ class NodeHardware:
             self.found({*self._found, *(one.uid for one in left or ())})
             self._unread.end()
             await self._save()
+        self.changed()
+
+    @property
+    def awaits_ledger(self) -> bool:
+        """Whether a state file is lost, and the ledger has not been asked yet what pods were given."""
+        return not self._ledger_taken.is_set()
+
+    async def take_ledger(self, assigned: Mapping[str, PodAssignment]) -> None:
+        """Take what pods on the node were given: a pod that has its own in the ledger is not chosen for again."""
+        async with self._one_by_one():
+            for one in self._providers:
+                one.keep(assigned, {*assigned, *self.holders(), *self._found})
+            await self._save()
+        self._ledger_taken.set()
         self.changed()
 
     async def allocate(self, request: AllocateHardware) -> PodAssignment:
@@ -159,6 +180,7 @@ class NodeHardware:
 
     async def starting(self, pod_uid: str, container: Mapping[str, Any]) -> None:
         """Prepare what a container has, and free what the pod's init containers have that ended; raises HardwareRefused."""
+        await self._ledger_awaited()
         for one in self._providers:
             if one.has_lost(pod_uid, container):
                 await self._regain(one, pod_uid, container)
@@ -169,6 +191,16 @@ class NodeHardware:
         self.expected.discard(pod_uid)
         self._begun[pod_uid, str(container["name"])] = None
         await self._catch_up_soon()
+
+    async def _ledger_awaited(self) -> None:
+        if self._ledger_missed:
+            return
+        try:
+            async with asyncio.timeout(LEDGER_WITHIN):
+                await self._ledger_taken.wait()
+        except TimeoutError:
+            _log.warning("containers start before it is known whether they were given CPUs or memory: no answer yet")
+            self._ledger_missed = True
 
     async def _regain(self, provider: Provider, pod_uid: str, container: Mapping[str, Any]) -> None:
         until = asyncio.get_running_loop().time() + ALLOCATED_WITHIN

@@ -58,7 +58,8 @@ def exclusive_hardware(  # noqa: PLR0913 - most have defaults
     memory = load_memory(config.memory_manager, config.root_dir, counts.memory, left=found_left, unread=unread)
     devices = NodeDevices(config.root_dir, counts.devices, devices_left)
     providers: list[Provider] = [one for one in (cpus, memory, devices.manager) if one]
-    hardware = NodeHardware(providers, config.topology_manager, counts.topology, unread=unread)
+    is_lost = any(one and one.recovering for one in (cpus, memory))
+    hardware = NodeHardware(providers, config.topology_manager, counts.topology, unread=unread, is_lost=is_lost)
     hardware.found(found | devices.found)
 
     def loops(

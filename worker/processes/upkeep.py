@@ -6,17 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from activities.clients.dra.dra_drivers import DRA_PLUGIN, DraDrivers
+from proto.pod_snapshot import pod_folders
 from proto.temporal.names import PRESSURE_JUDGED, STORAGE_EXCEEDED, node_workflow_id
 from proto.temporal.signals import StorageExceeded
 from worker.daemon.background import in_background
 from worker.daemon.config import NodeConfig
 from worker.daemon.freed_memory import giving_back_freed_memory
+from worker.delivery.hardware_requests import HardwareRequests
 from worker.delivery.pod_requests import PodRequests
 from worker.delivery.workflow_signals import WorkflowSignals
 from worker.devices.after_boot import DevicesAfterBoot
 from worker.devices.of_this_node import NodeDevices
 from worker.devices.plugins import DevicePlugins
 from worker.events.event import TellOfNode
+from worker.hardware.node_hardware import NodeHardware
 from worker.host.csi.allocatable import keeping_allocatable
 from worker.host.csi.republishing import republishing_volumes
 from worker.host.csi.volume_expansion import expanding_volumes
@@ -117,6 +120,22 @@ def judging_devices(
     boots = Boots(parts.config.state_dir / OF_DEVICES)
     loop = DevicesAfterBoot(devices, boots, requests, parts.cache.snapshots)
     return in_background("devices after a boot", loop.run)
+
+
+def asking_ledger(
+    parts: WorkerParts, signals: WorkflowSignals, hardware: NodeHardware
+) -> AbstractAsyncContextManager[None]:
+    """Return what asks once which hardware the pods of this node were given, if a state file is lost."""
+    if not hardware.awaits_ledger:
+        return nullcontext()
+    workflow_id = node_workflow_id(parts.config.node_name)
+    requests = HardwareRequests(parts.node.client, signals.budget, signals.deliveries, workflow_id)
+
+    async def run() -> None:
+        given, here = await requests.given(), pod_folders(parts.config.root_dir)
+        await hardware.take_ledger({uid: one for uid, one in given.items() if uid in here})
+
+    return in_background("ledger of hardware", run)
 
 
 def oom_kills(config: NodeConfig, tell: TellOfNode) -> AbstractAsyncContextManager[None]:

@@ -40,7 +40,15 @@ from worker.machine.kernel_tunables import settle_kernel_tunables
 from worker.processes.cgroup_driver import cgroup_driver_settled
 from worker.processes.services import node_services, pods_cgroups
 from worker.processes.temporal_part import TemporalPart, WorkerParts
-from worker.processes.upkeep import evictions, judging_devices, oom_kills, shutdowns, storage_limits, upkeep
+from worker.processes.upkeep import (
+    asking_ledger,
+    evictions,
+    judging_devices,
+    oom_kills,
+    shutdowns,
+    storage_limits,
+    upkeep,
+)
 from worker.settings.kubelet.feature_gates import HEALTH_MESSAGE_GATE, MEMORY_QOS_GATE, RESOURCE_HEALTH_GATE
 from worker.settings.reserved import allocatable
 from worker.settings.tempolet_configuration import AT_START
@@ -165,6 +173,7 @@ async def work(  # noqa: PLR0913 - the parts of the process
                 *_cgroup_loops(config, pods_limit),
                 tiers.keeping(),
                 *chosen.loops(services.runtime, cache.snapshots),
+                asking_ledger(parts, temporal.signals, chosen.hardware),
                 *upkeep(parts, cluster.claims.drivers if cluster else None),
                 api_loops,
                 *temporal.running(),

@@ -12,12 +12,14 @@ import pytest
 
 from activities.clients.cri_error import CriError
 from activities.clients.runtime import RuntimeClient
+from activities.clients.start_limit import StartLimit
 from activities.hardware.services import HardwareRefused
 from proto.cri.v1 import api_pb2 as cri
-from proto.pod_snapshot import FILE_NAME, POD_FILE_NAME
+from proto.pod_snapshot import FILE_NAME, POD_FILE_NAME, PodSnapshot
 from proto.temporal.hardware.ledger import AllocateHardware
 from tests.node.away import databases
 from tests.node.away.stopped_temporal import own_temporal
+from tests.node.containerd_view import sandboxes_of
 from tests.node.hardware.cpus import ALL, CPUS, KEYS, OTHERS, allowed, whole
 from tests.node.recordings.recorded_node import status
 from tests.node.tempolet_node import TempoletNode, pod_manifest
@@ -104,6 +106,29 @@ def test_a_container_of_which_the_runtime_does_not_tell(node: TempoletNode, monk
     assert json.loads((node.root_dir / STATE_FILE).read_text())["entries"] == {own.uid: {"main": OTHERS}}
     node.start("worker")
     assert allowed(node, node.until_running("whole")) == OTHERS
+
+
+async def remove_sandboxes(node: TempoletNode, pod: PodSnapshot) -> None:
+    """Take a pod from the runtime, as `tempolet down` does."""
+    runtime = RuntimeClient(node.containerd.endpoint, StartLimit(1))
+    for sandbox_id, _ in sandboxes_of(node.containerd, pod.uid):
+        await runtime.stop_pod_sandbox(sandbox_id)
+        await runtime.remove_pod_sandbox(sandbox_id)
+    await runtime.close()
+
+
+def test_a_pod_that_ended_meanwhile_has_its_cpus_again(node: TempoletNode) -> None:
+    """The ledger has them: it chooses for a pod once, also if an administrator deletes the file of a node that is down."""
+    node.apply(whole("whole"))
+    own = node.until_running("whole")
+    for role in reversed(node.roles):
+        node.stop(role)
+    asyncio.run(remove_sandboxes(node, own))
+    (node.root_dir / STATE_FILE).unlink()
+    node.start_all()
+    again = node.until_pod("whole", lambda one: one.ready and one.containers != own.containers, "it runs again")
+    assert allowed(node, again) == OTHERS
+    assert json.loads((node.root_dir / STATE_FILE).read_text())["entries"] == {own.uid: {"main": OTHERS}}
 
 
 @pytest.mark.parametrize("snapshots", [pytest.param(False, id="snapshots-left"), pytest.param(True, id="all-lost")])

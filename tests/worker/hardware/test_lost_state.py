@@ -15,11 +15,11 @@ from activities.hardware.services import HardwareRefused
 from proto.cri.ownership import DEVICES_ANNOTATION, HOOK_LABEL, NODE_ANNOTATION
 from proto.cri.runtime_container import RuntimeContainer
 from proto.cri.v1 import api_pb2 as cri
-from proto.temporal.hardware.ledger import AllocateHardware
+from proto.temporal.hardware.ledger import AllocateHardware, ContainerAssignment, PodAssignment
 from tests.worker.hardware.test_exclusive_cpus import on_disk, pod, root_dir, settings
 from worker.hardware import node_hardware, runtime_containers
 from worker.hardware.exclusive_cpus import ExclusiveCpus, load_cpus
-from worker.hardware.node_hardware import NodeHardware
+from worker.hardware.node_hardware import LEDGER_WITHIN, NodeHardware
 from worker.hardware.runtime_containers import RuntimeContainers
 from worker.settings.hardware.cpu_manager import CpuManager
 from workflows.decide.cpus.state_file import STATE_FILE
@@ -48,6 +48,28 @@ async def test_a_lost_file_is_written_again(settings: CpuManager, root_dir: Path
     other = await hardware.allocate(AllocateHardware(pod("b", 1), counting=("a",)))
     again = await hardware.allocate(AllocateHardware(pod("a", 2), {"b": other}, ("b",)))
     assert (other.containers["c0"].cpus, again.containers["c0"].cpus) == ("3", "1-2")
+
+
+@pytest.mark.jumping_clock
+async def test_a_container_waits_for_the_ledger(settings: CpuManager, root_dir: Path) -> None:
+    """If a file is lost, and not for ever: nobody may answer."""
+    given = {"a": PodAssignment("default", "a", {"c0": ContainerAssignment("1-2")})}
+    hardware = NodeHardware([loaded(settings, root_dir)], is_lost=True)
+    starting = asyncio.create_task(hardware.starting("a", {"name": "c0"}))
+    await asyncio.sleep(LEDGER_WITHIN - 1)
+    assert not starting.done()
+    await hardware.take_ledger(given)
+    await starting
+    assert hardware.of("a", "c0").cpuset_cpus == "1-2"
+    assert on_disk(root_dir) == ("0,3", {"a": {"c0": "1-2"}})
+    assert not hardware.awaits_ledger
+    silent, loop = NodeHardware([loaded(settings, root_dir)], is_lost=True), asyncio.get_running_loop()
+    begun = loop.time()
+    for _ in range(2):
+        await silent.starting("a", {"name": "c0"})
+        assert LEDGER_WITHIN <= loop.time() - begun < LEDGER_WITHIN + 5
+    known = NodeHardware([loaded(settings, root_dir)])
+    assert not known.awaits_ledger
 
 
 def test_the_runtime_is_asked_for_a_lost_file_only(settings: CpuManager, root_dir: Path) -> None:
