@@ -1,6 +1,7 @@
 """`<root-dir>/tempolet/devices.json`: how many devices of plugins the node has, by resource; and `healthy_devices.json`: which.
 
 `unanswered_devices.json` has what containers have though the answer of their plugin is lost: the kubelet's checkpoint can't have those.
+`unused_plugins.json` has why plugins that have come are not in use, for the pods that wait for them.
 
 Written by the worker when they change (`worker/devices/`). Read by the node process for the Node's capacity and for PodResources, and by
 the poller, which gives pods devices.
@@ -17,6 +18,7 @@ from proto.node_files import write_node_file
 FILE_NAME: Final = "devices.json"
 HEALTHY: Final = "healthy_devices.json"
 UNANSWERED: Final = "unanswered_devices.json"
+UNUSED: Final = "unused_plugins.json"
 _MOST: Final = 4 * 1024 * 1024
 _MOST_LISTED: Final = 64 * 1024 * 1024
 HealthyDevices = Mapping[str, Mapping[str, Sequence[int]]]
@@ -112,5 +114,28 @@ def read_unanswered_devices(root_dir: Path) -> UnansweredDevices:
             }
             for uid, containers in found.items()
         }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def unused_plugins_path(root_dir: Path) -> Path:
+    """Return the path of the fourth file."""
+    return root_dir / "tempolet" / UNUSED
+
+
+def write_unused_plugins(root_dir: Path, unused: Mapping[str, str]) -> None:
+    """Write it atomically; raises OSError. If there is nothing to say there is no file."""
+    path = unused_plugins_path(root_dir)
+    if unused:
+        write_node_file(path, dict(sorted(unused.items())))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_unused_plugins(root_dir: Path) -> dict[str, str]:
+    """Read it; nothing if there is none, or it is damaged."""
+    try:
+        with unused_plugins_path(root_dir).open("rb") as file:
+            return {str(resource): str(why) for resource, why in json.loads(file.read(_MOST)).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}

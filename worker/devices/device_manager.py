@@ -147,11 +147,16 @@ class DeviceManager:
         except NotYetRegistered as error:
             if request.resource in self._plugins.removed:  # it has come and gone
                 raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
-            raise HardwareRefused(NOT_REGISTERED, f"{error}: {WAITING}") from None
+            raise HardwareRefused(NOT_REGISTERED, f"{error}: {self._waiting(request.resource)}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
             raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
         assigned = Assigned(self._per_node(request, chosen), encoded)
         self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
+
+    def _waiting(self, resource: str) -> str:
+        """Say that a plugin is awaited, and why the one that has come is not in use."""
+        why = self._plugins.unused.get(resource)
+        return f"{WAITING} ({why})" if why else WAITING
 
     def _per_node(self, request: Request, chosen: Collection[str]) -> PerNode:
         listed = self._plugins.inventory.get(request.resource)
@@ -264,7 +269,7 @@ class DeviceManager:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
         if not self._plugins.inventory.get(resource, Listed()).registered:
-            raise HardwareRefused(NOT_REGISTERED, f"{resource}: {WAITING}")
+            raise HardwareRefused(NOT_REGISTERED, f"{resource}: {self._waiting(resource)}")
         try:
             await self._plugins.pre_start(resource, ordered(assigned.ids))
         except DevicePluginError as error:

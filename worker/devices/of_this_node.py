@@ -14,7 +14,13 @@ from typing import Any, Final
 import structlog
 
 from proto.cri.runtime_container import RuntimeContainer
-from proto.node_devices import DeviceCount, read_node_devices, write_healthy_devices, write_node_devices
+from proto.node_devices import (
+    DeviceCount,
+    read_node_devices,
+    write_healthy_devices,
+    write_node_devices,
+    write_unused_plugins,
+)
 from worker.daemon.background import in_background
 from worker.devices.checkpoint_files import load_checkpoint
 from worker.devices.counts import Counts, Uncounted
@@ -126,8 +132,10 @@ class NodeDevices:
             for name, one in self.plugins.inventory.items()
         }
         numbers = partial(write_node_devices, self._root_dir, found)
-        for write in (self.manager.save, partial(write_healthy_devices, self._root_dir, healthy), numbers):
-            if write == self.manager.save or found or read_node_devices(self._root_dir):
+        unused = partial(write_unused_plugins, self._root_dir, dict(self.plugins.unused.now))
+        always = self.manager.save, unused
+        for write in (*always, partial(write_healthy_devices, self._root_dir, healthy), numbers):
+            if write in always or found or read_node_devices(self._root_dir):
                 try:
                     await asyncio.to_thread(write)
                 except OSError as error:

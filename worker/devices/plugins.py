@@ -15,6 +15,8 @@ import structlog
 
 from proto.kubernetes.go_quote import go_quoted
 from proto.kubernetes.resources.extended import is_extended_resource
+from worker.devices.unused_plugins import UnusedPlugins
+from workflows.decide.devices.awaited import LISTS_NONE, closed, not_registered, registered
 from workflows.decide.devices.inventory import HEALTHY, UNREGISTERED, Inventory, Listed
 from workflows.decide.manifest.fields.names import qualified_name
 
@@ -37,6 +39,10 @@ _log: Final = structlog.get_logger(__name__)
 
 class RegistrationRefused(Exception):
     """A plugin cannot be registered; the message is the kubelet's where it has one."""
+
+
+class RegisteredAnew(RegistrationRefused):
+    """A plugin registered while an earlier one of its resource was being connected: the later one counts."""
 
 
 @dataclass(slots=True)
@@ -71,6 +77,8 @@ class DevicePlugins:
         self._registered = asyncio.Condition()
         self.removed: set[str] = set()
         """Resources that were known and are gone: the Node keeps them with zero."""
+        self.unused = UnusedPlugins(MOST_RESOURCES)
+        """Why plugins that have come are not in use."""
 
     @property
     def inventory(self) -> Inventory:
@@ -86,6 +94,19 @@ class DevicePlugins:
 
     async def register(self, resource: str, socket: str, versions: Iterable[str]) -> None:
         """Connect to a plugin, and follow it from now on; raises RegistrationRefused or DevicePluginError."""
+        from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
+
+        try:
+            await self._register(resource, socket, versions)
+        except RegisteredAnew:
+            raise
+        except (RegistrationRefused, DevicePluginError) as error:
+            one = self._resources.get(resource)
+            if not why_invalid(resource) and not (one and one.endpoint):
+                self._tell_unused(resource, not_registered(str(error)))
+            raise
+
+    async def _register(self, resource: str, socket: str, versions: Iterable[str]) -> None:
         self._refuse_invalid(resource, list(versions))
         one = self._resources.get(resource)
         if one is None:
@@ -104,7 +125,7 @@ class DevicePlugins:
             if not connected.done() or connected.cancelled() or connected.exception():
                 self._never_connected(resource, one, endpoint)
         if connected.cancelled():
-            raise RegistrationRefused(f"{resource} was registered once more meanwhile")
+            raise RegisteredAnew(f"{resource} was registered once more meanwhile")
         connected.result()
 
     def _never_connected(self, resource: str, one: _Resource, endpoint: _Endpoint) -> None:
@@ -220,6 +241,8 @@ class DevicePlugins:
                 connected.set_result(None)
                 one.connecting = None
                 self._await_list(resource, one)
+                if not one.listed.capacity:
+                    self._tell_unused(resource, registered(self.unused.get(resource)))
                 _log.info("device plugin registered", resource=resource, socket=endpoint.socket)
                 async for devices in plugin.lists():
                     if one.endpoint is endpoint:
@@ -237,6 +260,7 @@ class DevicePlugins:
             endpoint.plugin = None
             if one.endpoint is endpoint:
                 _log.warning("device plugin is gone", resource=resource, socket=endpoint.socket, error=why)
+                self.unused.tell(resource, closed(why))
                 self._lost(resource, one)
 
     def _lost(self, resource: str, one: _Resource) -> None:
@@ -245,6 +269,10 @@ class DevicePlugins:
             self._go(resource, one)
         self._await_list(resource, one)
         self._changed()
+
+    def _tell_unused(self, resource: str, why: str) -> None:
+        if self.unused.tell(resource, why):
+            self._changed()
 
     def _within_bounds(self, one: _Resource, found: Listed) -> Listed:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
@@ -266,6 +294,7 @@ class DevicePlugins:
             one.going.cancel()
             one.going = None
         self.removed.discard(resource)
+        self._tell_unused(resource, "" if found.capacity else LISTS_NONE)
         if found == one.listed:
             return
         one.listed = found

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from proto.node_devices import DeviceCount, read_node_devices
+from proto.node_devices import DeviceCount, read_node_devices, read_unused_plugins
 from proto.temporal.pod import PodJson
+from workflows.decide.devices.awaited import why_awaited
 from workflows.decide.devices.requests import container_wants
 
 LOOK_AGAIN: Final = 1.0
@@ -26,17 +27,17 @@ class AwaitedDevices:
         self._awaited = asyncio.Event()
 
     def why_waits(self, pod: PodJson) -> str:
-        """Return which plugin a pod waits for; empty if it can begin."""
+        """Return which plugin a pod waits for, and why it is not in use; empty if the pod can begin."""
         wanted = {name for one in container_wants(pod) for name, count in one.wanted.items() if count}
         if not wanted:
             return ""
         found = read_node_devices(self._root_dir)
         plugins = {name for name in wanted if name in found or not self._is_advertised(name)}
-        lacking = sorted(name for name in plugins if not found.get(name, DeviceCount()).capacity)
+        lacking = [name for name in plugins if not found.get(name, DeviceCount()).capacity]
         if not lacking:
             return ""
         self._awaited.set()
-        return f"no device plugin has registered {', '.join(lacking)} yet; the pod starts when one does"
+        return why_awaited(lacking, read_unused_plugins(self._root_dir))
 
     async def run(self) -> None:
         """Ask again each second as long as a pod waits; never returns."""

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from proto.node_devices import DeviceCount, node_devices_path, write_node_devices
+from proto.node_devices import (
+    DeviceCount,
+    node_devices_path,
+    unused_plugins_path,
+    write_node_devices,
+    write_unused_plugins,
+)
 from worker.poller.manifests import awaited_devices
 from worker.poller.manifests.awaited_devices import AwaitedDevices
 
@@ -36,6 +42,18 @@ def test_who_waits(tmp_path: Path, known: dict[str, DeviceCount], limits: dict[s
     write_node_devices(tmp_path, known)
     pod = {"metadata": {}, "spec": {"initContainers": [{"name": "a", "resources": {"limits": limits}}]}}
     assert AwaitedDevices(tmp_path, lambda: None, by_hand).why_waits(pod) == why
+
+
+def test_it_is_told_why_a_plugin_that_has_come_is_not_in_use(tmp_path: Path) -> None:
+    """And not if that is of another resource, or cannot be read."""
+    pod = {"metadata": {}, "spec": {"containers": [{"name": "a", "resources": {"limits": {GPU: "1"}}}]}}
+    waiting = AwaitedDevices(tmp_path, lambda: None, by_hand)
+    write_unused_plugins(tmp_path, {GPU: "it lists no device", "example.com/nic": "it is ill"})
+    assert waiting.why_waits(pod) == (
+        f"the device plugin of {GPU} is not in use: it lists no device; the pod starts when it lists devices"
+    )
+    unused_plugins_path(tmp_path).write_text("[")
+    assert waiting.why_waits(pod) == WAITS
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"a": 1}', "\x00" * 100])
