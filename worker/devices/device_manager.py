@@ -5,7 +5,7 @@ not registered since the node's start waits for it, where a kubelet rejects it f
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -32,6 +32,7 @@ from workflows.decide.devices.allocation import (
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, of_ledger, per_node
+from workflows.decide.devices.awaited import bounded
 from workflows.decide.devices.checkpoint import Checkpoint
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
@@ -49,6 +50,32 @@ from workflows.decide.topology.hints import Hint, ProviderHints
 WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call of a plugin for a pod, for the log."""
+
+    call: str
+    resource: str
+    socket: str
+    pod: str
+    """Its namespace and name; empty if only the uid is known."""
+    uid: str
+    container: str
+
+    def log(self, error: Exception) -> None:
+        """Warn that it failed, or was answered wrongly."""
+        _log.warning(
+            "a device plugin failed a pod",
+            call=self.call,
+            resource=self.resource,
+            socket=self.socket,
+            pod=self.pod or None,
+            podUID=self.uid,
+            containerName=self.container,
+            error=bounded(str(error)),
+        )
 
 
 class DeviceManager:
@@ -122,22 +149,26 @@ class DeviceManager:
                 in_use=self._known.used(name),
                 nodes=affinity.nodes,
             )
-            await self._give(request)
+            await self._give(request, f"{pod['metadata'].get('namespace', '')}/{pod['metadata'].get('name', '')}")
 
-    async def _give(self, request: Request) -> None:
+    async def _give(self, request: Request, pod: str = "") -> None:
+        """Give devices as a request asks; `pod` is for the log. Raises HardwareRefused."""
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
+        call, socket = "", self._plugins.socket_of(request.resource)
         try:
             chosen = choose(request, self._plugins.inventory)
             if isinstance(chosen, Preference):
                 told = ordered(chosen.available), ordered(chosen.must_include), request.wanted
+                call = "GetPreferredAllocation"
                 chosen = chosen.answered(await self._plugins.preferred(request.resource, *told))
+                call = ""
             if not chosen and request.has and not self._answer_of(request):
                 chosen = request.has  # the checkpoint was lost: as the kubelet, ask for the same ones again
             if not chosen:
                 return
             refuse_long_names(self._known, request, self._per_node(request, chosen))
-            begun = monotonic()
+            begun, call = monotonic(), "Allocate"
             try:
                 answer = await self._plugins.allocate(request.resource, ordered(chosen))
             finally:
@@ -149,6 +180,9 @@ class DeviceManager:
                 raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
             raise HardwareRefused(NOT_REGISTERED, f"{error}: {self._waiting(request.resource)}") from None
         except (DevicesUnavailable, DevicePluginError) as error:
+            if call:  # the kubelet's words for the pod name neither the resource nor the plugin
+                failed = FailedCall(call, request.resource, socket, pod, request.uid, request.container)
+                failed.log(error)
             raise HardwareRefused(UNEXPECTED, unexpected(error)) from None
         assigned = Assigned(self._per_node(request, chosen), encoded)
         self._known = self._known.with_assigned(request.uid, request.container, request.resource, assigned)
@@ -263,16 +297,19 @@ class DeviceManager:
                     f"no devices found allocated in local cache for pod {pod_uid}, container {name}, resource {resource}",
                 )
             if assigned.ids:
-                await self._prepare(resource, assigned)
+                socket = self._plugins.socket_of(resource)
+                await self._prepare(assigned, FailedCall("PreStartContainer", resource, socket, "", pod_uid, name))
 
-    async def _prepare(self, resource: str, assigned: Assigned) -> None:
+    async def _prepare(self, assigned: Assigned, if_fails: FailedCall) -> None:
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 
+        resource = if_fails.resource
         if not self._plugins.inventory.get(resource, Listed()).registered:
             raise HardwareRefused(NOT_REGISTERED, f"{resource}: {self._waiting(resource)}")
         try:
             await self._plugins.pre_start(resource, ordered(assigned.ids))
         except DevicePluginError as error:
+            if_fails.log(error)
             raise HardwareRefused(UNEXPECTED, str(error)) from None
 
     def started(self, pod_uid: str, container: str) -> bool:  # noqa: ARG002 - the Protocol's signature

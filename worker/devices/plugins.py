@@ -193,6 +193,11 @@ class DevicePlugins:
         except DevicePluginError as error:
             raise DevicePluginError(f"device plugin PreStartContainer rpc failed with err: {error}") from error
 
+    def socket_of(self, resource: str) -> str:
+        """Return where the plugin of a resource listens; empty if it has none now."""
+        one = self._resources.get(resource)
+        return one.endpoint.socket if one and one.endpoint else ""
+
     def _plugin(self, resource: str) -> "DevicePlugin":
         from activities.clients.device_plugins.device_plugin import DevicePluginError  # noqa: PLC0415 - for whom has plugins
 

@@ -45,6 +45,10 @@ class Plugins:
         """List the devices."""
         return {GPU: Listed(dict.fromkeys(ALL, ()), self.healthy, ALL - self.healthy)}
 
+    def socket_of(self, _: str) -> str:
+        """Return where it listens."""
+        return "/plugin"
+
     async def preferred(self, _: str, available: Iterable[str], must_include: Iterable[str], size: int) -> list[str]:
         """Prefer whatever it likes."""
         self._end()
