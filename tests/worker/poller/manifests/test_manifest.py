@@ -8,6 +8,7 @@ import pytest
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
 from worker.poller.manifests.static_pod import Refused, StaticPod
 from worker.settings.kubelet.feature_gates import set_gates
+from workflows.decide.manifest.fields.field_kinds import NEEDS_API
 
 PATH = Path("/etc/kubernetes/manifests/web.yaml")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -190,10 +191,18 @@ def test_other_ways_to_write_it(same: bytes) -> None:
             id="service-account",
         ),
         pytest.param(
-            POD + b"    workingDir: /\n    resources: {claims: [{}]}\n  schedulingGates: [{name: a}]\n",
+            POD + b"    tty: false\n  affinity: {nodeAffinity: {}}\n  schedulingGates: [{name: a}]\n",
             "NotSupportedYet",
-            "spec.containers[0].resources.claims: not supported yet; spec.schedulingGates: not supported yet",
+            "spec.affinity: not supported yet; spec.schedulingGates: not supported yet",
             id="not-supported-yet",
+        ),
+        pytest.param(
+            POD
+            + b"    resources: {claims: [{name: gpu}]}\n  resourceClaims: [{name: gpu}]\n  resources: {claims: []}\n",
+            "NotSupportedYet",
+            f"spec.containers[0].resources.claims: not supported: {NEEDS_API}; "
+            f"spec.resourceClaims: not supported: {NEEDS_API}",
+            id="claims-which-only-an-api-server-has",
         ),
         pytest.param(
             POD + b"  os: {name: windows}\n",
@@ -210,7 +219,8 @@ def test_other_ways_to_write_it(same: bytes) -> None:
         pytest.param(
             POD + b"    tty: 1\n    resources: {claims: [{}]}\n",
             "InvalidPod",
-            "spec.containers[0].tty: must be a boolean, not a number; spec.containers[0].resources.claims: not supported yet",
+            "spec.containers[0].tty: must be a boolean, not a number; "
+            f"spec.containers[0].resources.claims: not supported: {NEEDS_API}",
             id="all-kinds-of-trouble-together",
         ),
         pytest.param(

@@ -61,9 +61,9 @@ def only(kind: Kind, *values: Any) -> Field:
     return Field(kind, Support.SOME_VALUES, only=values)
 
 
-def only_empty(kind: Kind) -> Field:
-    """Accept an empty list, mapping or string, which asks for nothing."""
-    return only(kind, [], {}, "")
+def only_empty(kind: Kind, instead: str = "") -> Field:
+    """Accept an empty list, mapping or string, which asks for nothing; `instead` is as in `refused`."""
+    return Field(kind, Support.SOME_VALUES, only=([], {}, ""), instead=instead)
 
 
 def not_yet(kind: Kind) -> Field:
@@ -76,5 +76,7 @@ def refused(kind: Kind, instead: str) -> Field:
     return Field(kind, Support.NOT_YET, instead=instead)
 
 
+NEEDS_API: Final = "a standalone node has no source for it; on a node of a cluster the API server provides it"
+"""Why a field is refused in a manifest that a pod of the API may have."""
 ON: Final = True
 OFF: Final = False

@@ -81,7 +81,7 @@ def _mapping(walk: _Walk, document: Mapping[str, Any], fields: Fields) -> dict[s
 def _field(walk: _Walk, value: Any, known: Field) -> Any:
     """Read a field's value; a rejected one is returned as absent."""
     if known.support is Support.NOT_YET:
-        walk.not_yet.append(f"{walk.here()}: not supported{f': {known.instead}' if known.instead else ' yet'}")
+        walk.not_yet.append(f"{walk.here()}: not supported{_instead(known)}")
         return _ABSENT
     if known.support is Support.SOME_VALUES:
         return _one_of(walk, value, known)
@@ -90,13 +90,17 @@ def _field(walk: _Walk, value: Any, known: Field) -> Any:
     return found
 
 
+def _instead(known: Field) -> str:
+    return f": {known.instead}" if known.instead else " yet"
+
+
 def _one_of(walk: _Walk, value: Any, known: Field) -> Any:
     if any(type(value) is type(one) and value == one for one in known.only):
         return value
     if isinstance(value, list | dict) or _is_scalar_of(known.kind, value):
         accepted = [quoted(one) for one in known.only if not isinstance(one, list | dict) and one != ""]
         hint = f" (only {' or '.join(accepted)} is)" if accepted else ""
-        walk.not_yet.append(f"{walk.here()}: not supported yet{hint}")
+        walk.not_yet.append(f"{walk.here()}: not supported{_instead(known)}{hint}")
     else:
         walk.wrong_kind(known.kind, value)
     return _ABSENT

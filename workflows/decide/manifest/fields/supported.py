@@ -8,7 +8,7 @@ compares names and kinds with kubernetes.client's models, whose schema is one re
 
 from typing import Final
 
-from workflows.decide.manifest.fields.field_kinds import OFF, Fields, Kind, not_yet, only, only_empty, runs
+from workflows.decide.manifest.fields.field_kinds import NEEDS_API, OFF, Fields, Kind, not_yet, only, only_empty, runs
 from workflows.decide.manifest.fields.supported_environment import ENV_FROM, ENV_VAR
 from workflows.decide.manifest.fields.supported_security import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
 from workflows.decide.manifest.fields.supported_volumes import VOLUME, VOLUME_DEVICE, VOLUME_MOUNT
@@ -44,8 +44,10 @@ CONTAINER_PORT: Final[Fields] = {
 RESOURCES: Final[Fields] = {
     "requests": runs(Kind.QUANTITY_MAP),
     "limits": runs(Kind.QUANTITY_MAP),
-    "claims": only_empty(Kind.OBJECTS),
+    "claims": only_empty(Kind.OBJECTS, NEEDS_API),
 }
+POD_RESOURCES: Final[Fields] = {**RESOURCES, "claims": only_empty(Kind.OBJECTS)}
+"""Of a whole pod, which has no claims on any node."""
 
 RESIZE_POLICY: Final[Fields] = {"resourceName": runs(Kind.STRING), "restartPolicy": runs(Kind.STRING)}
 
@@ -203,8 +205,8 @@ SPEC: Final[Fields] = {
     "preemptionPolicy": runs(Kind.STRING),
     "runtimeClassName": runs(Kind.STRING),
     "overhead": runs(Kind.QUANTITY_MAP, never=("hugepages-*", "*/*")),
-    "resources": runs(Kind.OBJECT, RESOURCES),
-    "resourceClaims": only_empty(Kind.OBJECTS),
+    "resources": runs(Kind.OBJECT, POD_RESOURCES),
+    "resourceClaims": only_empty(Kind.OBJECTS, NEEDS_API),
     "readinessGates": runs(Kind.OBJECTS, READINESS_GATE),
     "enableServiceLinks": runs(Kind.BOOLEAN),
     "evictionResponders": only_empty(Kind.OBJECTS),

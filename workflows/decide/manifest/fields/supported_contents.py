@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from workflows.decide.manifest.fields.field_kinds import Fields, Kind, not_yet, refused, runs
+from workflows.decide.manifest.fields.field_kinds import NEEDS_API, Fields, Kind, not_yet, refused, runs
 from workflows.decide.manifest.fields.supported_environment import FIELD_SELECTOR, RESOURCE_SELECTOR
-
-_NEEDS_API: Final = "a standalone node has no source for it; on a node of a cluster the API server provides it"
 
 KEY_TO_PATH: Final[Fields] = {
     "key": runs(Kind.STRING),
@@ -49,9 +47,9 @@ PROJECTION: Final[Fields] = {
     "configMap": runs(Kind.OBJECT, OBJECT_PROJECTION),
     "secret": runs(Kind.OBJECT, OBJECT_PROJECTION),
     "downwardAPI": runs(Kind.OBJECT, DOWNWARD_PROJECTION),
-    "serviceAccountToken": refused(Kind.OBJECT, _NEEDS_API),
-    "clusterTrustBundle": refused(Kind.OBJECT, _NEEDS_API),
-    "podCertificate": refused(Kind.OBJECT, _NEEDS_API),
+    "serviceAccountToken": refused(Kind.OBJECT, NEEDS_API),
+    "clusterTrustBundle": refused(Kind.OBJECT, NEEDS_API),
+    "podCertificate": refused(Kind.OBJECT, NEEDS_API),
 }
 PROJECTED: Final[Fields] = {
     "sources": runs(Kind.OBJECTS, PROJECTION),
