@@ -15,6 +15,7 @@ import structlog
 
 from proto.kubernetes.go_quote import go_quoted
 from proto.kubernetes.resources.extended import is_extended_resource
+from worker.devices.plugin_news import PluginNews
 from worker.devices.unused_plugins import UnusedPlugins
 from workflows.decide.devices.awaited import LISTS_NONE, closed, not_registered, registered
 from workflows.decide.devices.inventory import HEALTHY, UNREGISTERED, Inventory, Listed
@@ -79,6 +80,7 @@ class DevicePlugins:
         """Resources that were known and are gone: the Node keeps them with zero."""
         self.unused = UnusedPlugins(MOST_RESOURCES)
         """Why plugins that have come are not in use."""
+        self._news = PluginNews(MOST_RESOURCES)
 
     @property
     def inventory(self) -> Inventory:
@@ -248,7 +250,7 @@ class DevicePlugins:
                 self._await_list(resource, one)
                 if not one.listed.capacity:
                     self._tell_unused(resource, registered(self.unused.get(resource)))
-                _log.info("device plugin registered", resource=resource, socket=endpoint.socket)
+                self._news.registered(resource, endpoint.socket)
                 async for devices in plugin.lists():
                     if one.endpoint is endpoint:
                         await self._take(resource, one, self._within_bounds(one, listed(devices)))
@@ -264,7 +266,7 @@ class DevicePlugins:
         finally:
             endpoint.plugin = None
             if one.endpoint is endpoint:
-                _log.warning("device plugin is gone", resource=resource, socket=endpoint.socket, error=why)
+                self._news.gone(resource, endpoint.socket, why)
                 self.unused.tell(resource, closed(why))
                 self._lost(resource, one)
 
