@@ -19,7 +19,7 @@ from proto.cri.runtime_container import RuntimeContainer
 from proto.temporal.hardware.ledger import SMT_ALIGNMENT, UNEXPECTED, ContainerAssignment, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
-from worker.hardware.state_files import Left, kept_state
+from worker.hardware.state_files import Left, kept_state, remedy
 from worker.hardware.unread_containers import UnreadContainers
 from worker.settings.hardware.cpu_manager import CpuManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
@@ -232,7 +232,7 @@ def load_cpus(  # noqa: PLR0913 - most have defaults
     try:
         cpus = ExclusiveCpus(settings, policy, begun(policy, known), file, counts=counts)
     except StateError as error:
-        raise ConfigurationRefused(f"start cpu manager error: {error}") from error
+        raise ConfigurationRefused(f"start cpu manager error: {error}{remedy(file)}") from error
     counts.begun()
     root_dir.mkdir(parents=True, exist_ok=True)
     cpus.recovering = unread if is_lost else None

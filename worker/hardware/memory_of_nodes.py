@@ -20,7 +20,7 @@ from proto.kubernetes.resources.quantity import bytes_quantity
 from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, MemoryBlock, PodAssignment
 from proto.temporal.pod import PodJson
 from worker.hardware.provider import Affinity, Hints
-from worker.hardware.state_files import Left, kept_state
+from worker.hardware.state_files import Left, kept_state, remedy
 from worker.hardware.unread_containers import UnreadContainers
 from worker.settings.hardware.memory_manager import MemoryManager
 from worker.settings.kubelet.configuration import ConfigurationRefused
@@ -207,7 +207,7 @@ def load_memory(
     except StateError as error:
         moved = begun_with_other_sizes(settings.idle, known)
         if moved is None:
-            raise ConfigurationRefused(f"start memory manager error: {error}") from error
+            raise ConfigurationRefused(f"start memory manager error: {error}{remedy(file)}") from error
         _log.warning("NUMA nodes have more or less memory than before; all that containers were given still fits")
         known = moved
     memory = MemoryOfNodes(known, file, counts or ResourceManagerCounts().memory)

@@ -19,7 +19,13 @@ def kept_state(manager: str, file: Path, read: Callable[[str], _State]) -> _Stat
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
+        why = f"no content of a {file.name}: not text" if isinstance(error, UnicodeDecodeError) else error
         raise ConfigurationRefused(
-            f"start {manager.lower()} manager error: could not restore state from checkpoint: {error}, please drain this node and "
-            f'delete the {manager} manager checkpoint file "{file}" before restarting Kubelet'
+            f"start {manager.lower()} manager error: could not restore state from checkpoint: {why}, please drain this node and "
+            f'delete the {manager} manager checkpoint file "{file}" before restarting Kubelet{remedy(file)}'
         ) from error
+
+
+def remedy(file: Path) -> str:
+    """Say what a user of `tempolet up` does, to whom the kubelet's words say little."""
+    return f'; a node of "tempolet up": run "tempolet down", delete {file}, and run "tempolet up" again'

@@ -179,6 +179,7 @@ def test_another_policy_refuses_the_start(settings: CpuManager, root_dir: Path) 
         'start cpu manager error: could not restore state from checkpoint: configured policy "static" differs from state '
         'checkpoint policy "none", please drain this node and delete the CPU manager checkpoint file '
         f'"{root_dir / STATE_FILE}" before restarting Kubelet'
+        f'; a node of "tempolet up": run "tempolet down", delete {root_dir / STATE_FILE}, and run "tempolet up" again'
     )
 
 
@@ -198,8 +199,8 @@ def test_another_machine_refuses_the_start(settings: CpuManager, root_dir: Path,
         pytest.param(
             b'{"policyName":"static","defaultCpuSet":"0-3","checksum":1}', "checkpoint is corrupted", id="wrong-sum"
         ),
-        pytest.param(b"\xff", "can't decode byte", id="no-text"),
-        pytest.param(b"[" * 100_000, "maximum recursion depth", id="deeply-nested"),
+        pytest.param(b"\xff", "no content of a cpu_manager_state: not text", id="no-text"),
+        pytest.param(b"[" * 100_000, "not JSON that can be read", id="deeply-nested"),
     ],
 )
 def test_a_damaged_file_refuses_the_start(settings: CpuManager, root_dir: Path, content: bytes, why: str) -> None:

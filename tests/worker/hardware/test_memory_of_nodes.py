@@ -268,6 +268,7 @@ def test_a_node_without_the_policy_writes_the_kubelets_file(root_dir: Path) -> N
         "start memory manager error: could not restore state from checkpoint: [memorymanager] configured policy "
         '"Static" differs from state checkpoint policy "None", please drain this node and delete the memory manager '
         f'checkpoint file "{root_dir / STATE_FILE}" before restarting Kubelet'
+        f'; a node of "tempolet up": run "tempolet down", delete {root_dir / STATE_FILE}, and run "tempolet up" again'
     )
 
 
@@ -300,6 +301,27 @@ async def test_a_machine_that_has_a_little_less_memory_after_a_reboot(root_dir: 
         assert (written["total"], written["free"]) == (8 * GIB - 4096, 4 * GIB - 4096)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        pytest.param(b"", "not JSON: it is empty", id="empty"),
+        pytest.param(b"garbage", "not JSON: wrong at line 1, column 1", id="garbage"),
+        pytest.param(b"[1,2]", "not a JSON object", id="a-list"),
+        pytest.param(b"\xff\xfe", "not text", id="bytes"),
+    ],
+)
+def test_a_damaged_file_refuses_the_start(root_dir: Path, content: bytes, why: str) -> None:
+    """In words that an operator knows, within the kubelet's."""
+    root_dir.mkdir(parents=True, exist_ok=True)
+    (root_dir / STATE_FILE).write_bytes(content)
+    with pytest.raises(ConfigurationRefused) as refusal:
+        load_memory(SETTINGS, root_dir)
+    assert str(refusal.value).startswith(
+        "start memory manager error: could not restore state from checkpoint: no content of a memory_manager_state: "
+        f"{why}, please drain this node and delete the memory manager checkpoint file"
+    )
+
+
 async def test_a_file_of_another_machine_refuses_the_start(root_dir: Path) -> None:
     """In the kubelet's words."""
     await NodeHardware([loaded(root_dir)]).allocate(AllocateHardware(pod("a", 3)))
@@ -307,4 +329,5 @@ async def test_a_file_of_another_machine_refuses_the_start(root_dir: Path) -> No
         load_memory(MemoryManager(idle_machine({0: NodeMemory(3 * GIB)}, {0: {"memory": GIB}})), root_dir)
     assert str(refusal.value) == (
         "start memory manager error: [memorymanager] the expected machine state is different from the real one"
+        f'; a node of "tempolet up": run "tempolet down", delete {root_dir / STATE_FILE}, and run "tempolet up" again'
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from proto.json_object import WRONG_FIELD, NoJsonObject, read_object
 from proto.kubernetes.container_hash import fnv32a
 from proto.kubernetes.go_quote import go_quoted
 from workflows.decide.cpus.cpu_sets import CpuListError, Cpus, parse_cpus, written_cpus
@@ -46,13 +47,15 @@ def read_state(policy: str, text: str, known: Containers = none_known) -> Assign
     Version 1 has containers by id: `known` is asked for them.
     """
     try:
-        content = json.loads(text)
+        content = read_object(text)
         found, shared = str(content.get("policyName", "")), str(content.get("defaultCpuSet", ""))
         given, checksum = content.get("entries") or {}, int(content.get("checksum", 0))
         is_old = bool(given) and all(isinstance(one, str) for one in given.values())
-        entries = {} if is_old else {uid: dict(containers) for uid, containers in given.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+        entries = {} if is_old else {uid: _texts(containers) for uid, containers in given.items()}
+    except NoJsonObject as error:
         raise StateError(f"no content of a cpu_manager_state: {error}") from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise StateError(f"no content of a cpu_manager_state: {WRONG_FIELD}") from error
     right = {_checksum(name, found, shared, entries) for name in _TYPES} if not is_old else set()
     if is_old or not given:
         right.add(_old_checksum(found, shared, given))
@@ -72,6 +75,13 @@ def read_state(policy: str, text: str, known: Containers = none_known) -> Assign
         for uid, given in entries.items()
     }
     return Assignments(_parsed(shared, f"default cpu set {go_quoted(shared)}"), containers)
+
+
+def _texts(cpus: Mapping[str, Any]) -> dict[str, str]:
+    """Return the CPUs of containers; raises TypeError for what is no text."""
+    if not all(isinstance(one, str) for one in cpus.values()):
+        raise TypeError
+    return dict(cpus)
 
 
 def _migrated(given: Mapping[str, str], known: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:

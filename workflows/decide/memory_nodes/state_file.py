@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from proto.json_object import WRONG_FIELD, NoJsonObject, read_object
 from proto.kubernetes.container_hash import fnv32a
 from proto.kubernetes.go_quote import go_quoted
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Blocks, Node, Table
@@ -36,7 +37,7 @@ def written_state(policy: str, known: Assignments) -> str:
 def read_state(policy: str, text: str) -> Assignments:
     """Read the file; raises StateError for another policy, a wrong checksum, or a content that is none."""
     try:
-        content = json.loads(text)
+        content = read_object(text)
         found, checksum = str(content.get("policyName", "")), int(content.get("checksum", 0))
         known = Assignments(
             {int(number): _read_node(node) for number, node in (content.get("machineState") or {}).items()},
@@ -45,8 +46,10 @@ def read_state(policy: str, text: str) -> Assignments:
                 for uid, containers in (content.get("entries") or {}).items()
             },
         )
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except NoJsonObject as error:
         raise StateError(f"no content of a memory_manager_state: {error}") from error
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise StateError(f"no content of a memory_manager_state: {WRONG_FIELD}") from error
     if checksum and checksum not in {_checksum(name, found, known) for name in _TYPES}:
         raise StateError("checkpoint is corrupted")
     if found != policy:

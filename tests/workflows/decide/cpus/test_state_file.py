@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from proto.json_object import WRONG_FIELD
 from workflows.decide.cpus.cpu_sets import parse_cpus
 from workflows.decide.cpus.state_file import read_state, written_state
 from workflows.decide.cpus.static_policy import Assignments, StateError
 
+NONE_OF_IT = "no content of a cpu_manager_state"
 TWO = {"container1": parse_cpus("4-6"), "container2": parse_cpus("1-3")}
 BY_ID = {"containerID1": "4-6", "containerID2": "1-3"}
 KNOWN = {"containerID1": ("pod", "container1"), "containerID2": ("pod", "container2")}
@@ -44,7 +46,13 @@ def test_a_file_is_restored(text: str, expected: Assignments) -> None:
     [
         pytest.param(content(1337, "4-6", entries={}), "checkpoint is corrupted", id="a-wrong-checksum"),
         pytest.param(content(1337, entries=BY_ID), "checkpoint is corrupted", id="of-version-1"),
-        pytest.param("{", "no content of a cpu_manager_state", id="no-json"),
+        pytest.param("{", f"{NONE_OF_IT}: not JSON: wrong at line 1, column 2", id="no-json"),
+        pytest.param("", f"{NONE_OF_IT}: not JSON: it is empty", id="empty"),
+        pytest.param("[1,2]", f"{NONE_OF_IT}: not a JSON object", id="a-list"),
+        pytest.param('{"checksum":"x"}', f"{NONE_OF_IT}: {WRONG_FIELD}", id="no-checksum"),
+        pytest.param('{"checksum":1e999}', f"{NONE_OF_IT}: {WRONG_FIELD}", id="an-endless-checksum"),
+        pytest.param('{"entries":[1]}', f"{NONE_OF_IT}: {WRONG_FIELD}", id="entries-in-a-list"),
+        pytest.param('{"entries":{"u":{"c":5}}}', f"{NONE_OF_IT}: {WRONG_FIELD}", id="cpus-in-a-number"),
         pytest.param(
             content(0, policy="other"),
             'configured policy "none" differs from state checkpoint policy "other"',
@@ -60,9 +68,7 @@ def test_a_file_is_restored(text: str, expected: Assignments) -> None:
             "failed to migrate checkpoint from v1 to v2: containerID 'containerID3' not found in initial containers list",
             id="an-unknown-container",
         ),
-        pytest.param(
-            content(0, entries={"a": "1", "b": {}}), "no content of a cpu_manager_state", id="of-two-versions"
-        ),
+        pytest.param(content(0, entries={"a": "1", "b": {}}), f"{NONE_OF_IT}: {WRONG_FIELD}", id="of-two-versions"),
         pytest.param(content(0, entries={"containerID1": "x"}), 'could not parse cpuset "x" for', id="no-cpus"),
     ],
 )

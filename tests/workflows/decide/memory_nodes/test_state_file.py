@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from proto.json_object import WRONG_FIELD
 from tests.workflows.decide.memory_nodes.machines import machine, pod
 from workflows.decide.memory_nodes.amounts import Assignments, Block, Node, Table
 from workflows.decide.memory_nodes.reservations import NONE, STATIC
@@ -66,8 +67,19 @@ def test_refused_files(changes: dict[str, object], why: str) -> None:
     assert str(refusal.value) == why
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"machineState":{"0":{}}}', '{"entries":{"u":{"c":[1]}}}'])
-def test_no_content(text: str) -> None:
-    """Is no crash."""
-    with pytest.raises(StateError, match="no content of a memory_manager_state"):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "not JSON: it is empty"),
+        ("[]", "not a JSON object"),
+        ("{", "not JSON: wrong at line 1, column 2"),
+        ('{"machineState":{"0":{}}}', WRONG_FIELD),
+        ('{"entries":{"u":{"c":[1]}}}', WRONG_FIELD),
+        ('{"checksum":1e999}', WRONG_FIELD),
+    ],
+)
+def test_no_content(text: str, why: str) -> None:
+    """Is no crash, and is told without a word of Python."""
+    with pytest.raises(StateError) as refused:
         read_state(STATIC, text)
+    assert str(refused.value) == f"no content of a memory_manager_state: {why}"
