@@ -14,7 +14,7 @@ from worker.settings.hardware.cpu_topology import read_topology
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from worker.settings.kubelet.feature_gates import FeatureGates
 from workflows.decide.cpus.cpu_sets import NONE, CpuListError, parse_cpus, written_cpus
-from workflows.decide.cpus.options import ALPHA_GATE, BETA_GATE, Gates, OptionError, parse_options, why_not_here
+from workflows.decide.cpus.options import ALPHA_GATE, BETA_GATE, Gates, OptionError, advice, parse_options, why_not_here
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.static_policy import StaticPolicy, static_policy
 from workflows.decide.cpus.topology import Topology
@@ -58,15 +58,16 @@ def cpu_manager_breaches(kubelet: KubeletConfiguration, gates: FeatureGates) -> 
         yield f"invalid configuration: unable to parse {RESERVED} (--reserved-cpus) {kubelet[RESERVED]}, error: {error}"
     policy, options = kubelet[POLICY] or NO_POLICY, kubelet[OPTIONS] or {}
     if policy not in (NO_POLICY, STATIC):
-        yield f'{POLICY}: unknown policy: "{policy}"'
+        yield f'{POLICY}: unknown policy: "{policy}"; it must be "{NO_POLICY}" or "{STATIC}"'
     elif policy == NO_POLICY and options:
         given = " ".join(f"{name}:{value}" for name, value in sorted(options.items()))
-        yield f"{OPTIONS}: new none policy error: None policy: received unsupported options=map[{given}]"
+        yield f"{OPTIONS}: new none policy error: None policy: received unsupported options=map[{given}]; set {POLICY} to {STATIC}, or remove them"
     elif policy == STATIC:
         try:
             parse_options(options, _gates(gates))
         except OptionError as error:
-            yield f"{OPTIONS}: new static policy error: {error}"
+            more = advice(options, _gates(gates))
+            yield f"{OPTIONS}: new static policy error: {error}{more and f'; {more}'}"
 
 
 def cpu_manager(

@@ -18,6 +18,7 @@ from workflows.decide.memory_nodes.reservations import (
     STATIC,
     Amount,
     ReservationError,
+    advice,
     configuration_faults,
     policy_fault,
     reservations,
@@ -45,7 +46,7 @@ class MemoryManager:
 def memory_manager_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
     """List what is wrong whatever the machine is."""
     if why := policy_fault(kubelet[POLICY] or NONE):
-        yield f"{POLICY}: {why}"
+        yield f'{POLICY}: {why}; it must be "{NONE}" or "{STATIC}"'
     try:
         yield from (f"{RESERVED}: {why}" for why in configuration_faults(reservations(_given(kubelet))))
     except QuantityError as error:
@@ -62,10 +63,12 @@ def memory_manager(
         nodes = read().memory
     except (OSError, ValueError) as error:
         raise ConfigurationRefused(f"{POLICY}: unable to discover NUMA nodes: {error}") from error
+    given, kept_from_pods = reservations(_given(kubelet)), {"memory": kept()}
     try:
-        reserved = reserved_by_node(reservations(_given(kubelet)), nodes, {"memory": kept()})
+        reserved = reserved_by_node(given, nodes, kept_from_pods)
     except ReservationError as error:
-        raise ConfigurationRefused(f"{RESERVED}: {error}") from error
+        more = advice(given, nodes, kept_from_pods)
+        raise ConfigurationRefused(f"{RESERVED}: {error}{more and f'; {more}'}") from error
     return MemoryManager(idle_machine(nodes, reserved))
 
 

@@ -11,7 +11,7 @@ from proto.kubernetes.go_quote import go_quoted
 from worker.settings.hardware.numa_nodes import MachineNodes, read_nodes
 from worker.settings.kubelet.configuration import ConfigurationRefused, KubeletConfiguration
 from workflows.decide.topology.numa_nodes import NumaNodes
-from workflows.decide.topology.options import option_faults
+from workflows.decide.topology.options import advice, option_faults
 from workflows.decide.topology.policies import NONE, POLICIES, Policy
 from workflows.decide.topology.scopes import (
     CONTAINER,
@@ -41,7 +41,8 @@ def topology_manager_breaches(kubelet: KubeletConfiguration) -> Iterator[str]:
             f"{', or '.join(map(go_quoted, SCOPES))}"
         )
     if policy != NONE:  # the kubelet does not look at them otherwise
-        yield from (f"{OPTIONS}: {why}" for why in option_faults(kubelet[OPTIONS] or {}))
+        for name, value in (kubelet[OPTIONS] or {}).items():
+            yield from (f"{OPTIONS}: {why}; {advice({name: value})}" for why in option_faults({name: value}))
 
 
 def topology_manager_of(

@@ -89,6 +89,23 @@ def option_faults(given: Mapping[str, str], gates: Gates) -> Iterator[str]:
             return
 
 
+def advice(given: Mapping[str, str], gates: Gates) -> str:
+    """Say what to do about the fault that `parse_options` raises, where the kubelet's words do not; empty if there is no more to say."""
+    name = next((name for name, value in given.items() if _fault(name, value, gates)), "")
+    if not name:
+        return ""
+    if name in _ALPHA and not gates.alpha:
+        return f"set the feature gate {ALPHA_GATE} to true, or remove the option"
+    if name in _BETA and not gates.beta:
+        return f"set the feature gate {BETA_GATE} to true, or remove the option"
+    if name in _ALPHA | _BETA | _STABLE:
+        return "the value must be true or false"
+    return (
+        f"the options are {', '.join(sorted(_STABLE))}, with the feature gate {BETA_GATE} {', '.join(sorted(_BETA))}, "
+        f"and with {ALPHA_GATE} {', '.join(sorted(_ALPHA))}"
+    )
+
+
 def why_not_here(options: Options, topology: Topology, topology_policy: str) -> str:
     """Return why options do not suit the machine; empty if they do. The spelling is the kubelet's."""
     if not options.align_by_socket:

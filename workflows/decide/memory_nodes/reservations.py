@@ -113,14 +113,40 @@ def machine_faults(
     given: Sequence[Reservation], nodes: Collection[int], reserved: Mapping[str, Amount]
 ) -> Iterator[str]:
     """List what does not suit the machine or the node's own reservations; the kubelet names one at random."""
+    if (missing := _missing_node(given, nodes)) is not None:
+        yield f"the reserved memory configuration references a NUMA node {missing} that does not exist on this machine"
+        return
+    for resource, total, wanted in _unequal(given, reserved):
+        yield (
+            f"the total amount {go_quoted(str(total))} of type {go_quoted(resource)} is not equal to the value "
+            f"{go_quoted(str(wanted))} determined by Node Allocatable feature"
+        )
+
+
+def advice(given: Sequence[Reservation], nodes: Collection[int], reserved: Mapping[str, Amount]) -> str:
+    """Say what to do about the fault that `reserved_by_node` raises, where the kubelet's words do not; empty if there is no more to say."""
+    if _missing_node(given, nodes) is not None:
+        return f"the machine has the NUMA nodes {', '.join(map(str, sorted(nodes)))}"
+    for resource, _, wanted in _unequal(given, reserved):
+        if not wanted.quantity:
+            return f"the node reserves no {resource}: remove it"
+        return (
+            f"all {resource} in it together must be {wanted}, which is what kubeReserved, systemReserved and the hard "
+            "eviction threshold keep from pods"
+        )
+    if not reserved.get(MEMORY, Amount()).quantity:
+        return "reserve memory in kubeReserved or systemReserved, and as much in reservedMemory"
+    return ""
+
+
+def _missing_node(given: Sequence[Reservation], nodes: Collection[int]) -> int | None:
+    return next((one.node for one in given if one.node not in nodes), None)
+
+
+def _unequal(given: Sequence[Reservation], reserved: Mapping[str, Amount]) -> Iterator[tuple[str, Amount, Amount]]:
+    """Yield each resource of which another sum is given than reserved, with the two."""
     totals: dict[str, Amount] = {}
     for one in given:
-        if one.node not in nodes:
-            yield (
-                f"the reserved memory configuration references a NUMA node {one.node} "
-                "that does not exist on this machine"
-            )
-            return
         for resource, amount in one.limits.items():
             before = totals.get(resource, Amount())
             form = amount.form if amount.quantity else before.form
@@ -129,7 +155,4 @@ def machine_faults(
     for resource in sorted({*totals, *kinds}):
         total, wanted = totals.get(resource, Amount()), reserved.get(resource, Amount())
         if total.quantity != wanted.quantity:
-            yield (
-                f"the total amount {go_quoted(str(total))} of type {go_quoted(resource)} is not equal to the value "
-                f"{go_quoted(str(wanted))} determined by Node Allocatable feature"
-            )
+            yield resource, total, wanted

@@ -55,6 +55,18 @@ def option_faults(given: Mapping[str, str]) -> Iterator[str]:
             yield why
 
 
+def advice(given: Mapping[str, str]) -> str:
+    """Say what to do about the first fault, where the kubelet's words do not; empty if there is no more to say."""
+    name = next((name for name, value in given.items() if _fault(name, value)), "")
+    if not name:
+        return ""
+    if name == CLOSEST:
+        return "the value must be true or false"
+    if name == MOST_NODES:
+        return f"the value must be a number, {DEFAULT_MOST_NODES} or more"
+    return f"the options are {CLOSEST} and {MOST_NODES}"
+
+
 def _fault(name: str, value: str) -> str:
     if name == CLOSEST:
         if value not in _TRUE | _FALSE:

@@ -71,23 +71,28 @@ def test_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        pytest.param("cpuManagerPolicy: dynamic\n", 'unknown policy: "dynamic"', id="policy"),
+        pytest.param(
+            "cpuManagerPolicy: dynamic\n", 'unknown policy: "dynamic"; it must be "none" or "static"', id="policy"
+        ),
         pytest.param(
             "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}\n",
-            "None policy: received unsupported options=map[full-pcpus-only:true]",
+            "None policy: received unsupported options=map[full-pcpus-only:true]; set cpuManagerPolicy to static, or remove them",
             id="options-of-none",
         ),
         pytest.param(
-            ONE + "cpuManagerPolicyOptions: {fast: 'true'}\n", 'unknown CPU Manager Policy option: "fast"', id="option"
+            ONE + "cpuManagerPolicyOptions: {fast: 'true'}\n",
+            'unknown CPU Manager Policy option: "fast"; the options are full-pcpus-only, ',
+            id="option",
         ),
         pytest.param(
             ONE + "cpuManagerPolicyOptions: {full-pcpus-only: 'on'}\n",
-            'bad value for option "full-pcpus-only": strconv.ParseBool: parsing "on": invalid syntax',
+            'bad value for option "full-pcpus-only": strconv.ParseBool: parsing "on": invalid syntax; the value must be true or false',
             id="value",
         ),
         pytest.param(
             ONE + "cpuManagerPolicyOptions: {align-by-socket: 'true'}\n",
-            'CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided',
+            'CPU Manager Policy Alpha-level Options not enabled, but option "align-by-socket" provided; '
+            "set the feature gate CPUManagerPolicyAlphaOptions to true, or remove the option",
             id="gate",
         ),
         pytest.param(

@@ -47,10 +47,13 @@ def test_memory_is_reserved_by_node(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
-        ("memoryManagerPolicy: static\n", 'memoryManagerPolicy: unknown policy: "static"'),
+        (
+            "memoryManagerPolicy: static\n",
+            'memoryManagerPolicy: unknown policy: "static"; it must be "None" or "Static"',
+        ),
         (
             "memoryManagerPolicy: BestEffort\n",
-            'memoryManagerPolicy: policy "BestEffort" is not available for platform "linux"',
+            'memoryManagerPolicy: policy "BestEffort" is not available for platform "linux"; it must be "None" or "Static"',
         ),
         (
             "reservedMemory: [{numaNode: 0, limits: {cpu: '1'}}]\n",
@@ -63,14 +66,15 @@ def test_memory_is_reserved_by_node(tmp_path: Path) -> None:
             STATIC + RESERVED,
             (
                 "reservedMemory: the reserved memory configuration references a NUMA node 1 that does not exist "
-                "on this machine"
+                "on this machine; the machine has the NUMA nodes 2, 3"
             ),
         ),
         (
             STATIC,
             (
                 'reservedMemory: the total amount "0" of type "memory" is not equal to the value "256Mi" '
-                "determined by Node Allocatable feature"
+                "determined by Node Allocatable feature; all memory in it together must be 256Mi, which is what kubeReserved, "
+                "systemReserved and the hard eviction threshold keep from pods"
             ),
         ),
         (
@@ -89,7 +93,17 @@ def test_memory_is_reserved_by_node(tmp_path: Path) -> None:
         ),
         (
             "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: '2'}\n",
-            'topologyManagerPolicyOptions: the minimum value of "max-allowable-numa-nodes" should not be less than 8',
+            (
+                'topologyManagerPolicyOptions: the minimum value of "max-allowable-numa-nodes" should not be less than 8; '
+                "the value must be a number, 8 or more"
+            ),
+        ),
+        (
+            "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {fast: 'true'}\n",
+            (
+                'topologyManagerPolicyOptions: unknown Topology Manager Policy option: "fast"; '
+                "the options are prefer-closest-numa-nodes and max-allowable-numa-nodes"
+            ),
         ),
     ],
 )

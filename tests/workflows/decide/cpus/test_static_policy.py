@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from tests.workflows.decide.cpus.machines import machine
 from workflows.decide.cpus.cpu_sets import NONE, parse_cpus, written_cpus
 from workflows.decide.cpus.hints import container_hints, pod_hints
-from workflows.decide.cpus.options import Gates, OptionError, Options, option_faults, parse_options, why_not_here
+from workflows.decide.cpus.options import (
+    Gates,
+    OptionError,
+    Options,
+    advice,
+    option_faults,
+    parse_options,
+    why_not_here,
+)
 from workflows.decide.cpus.packed import CpusError
 from workflows.decide.cpus.requests import ContainerRequest, PodRequest, pod_request
 from workflows.decide.cpus.state_file import STATIC, read_state, written_state
@@ -68,6 +76,38 @@ def test_wrong_options(given_options: dict[str, str], gates: Gates, why: str) ->
     assert list(option_faults(given_options, gates)) == [why]
     with pytest.raises(OptionError):
         parse_options(given_options, gates)
+
+
+@pytest.mark.parametrize(
+    ("given_options", "gates", "words"),
+    [
+        ({}, ALL, ""),
+        ({"full-pcpus-only": "true", "distribute-cpus-across-cores": "true"}, ALL, ""),
+        (
+            {"full-pcpus-only": "true", "x": "true"},
+            ALL,
+            (
+                "the options are full-pcpus-only, prefer-align-cpus-by-uncorecache, strict-cpu-reservation, with the feature gate "
+                "CPUManagerPolicyBetaOptions distribute-cpus-across-numa, and with CPUManagerPolicyAlphaOptions align-by-socket, "
+                "distribute-cpus-across-cores"
+            ),
+        ),
+        (
+            {"align-by-socket": "true"},
+            Gates(),
+            "set the feature gate CPUManagerPolicyAlphaOptions to true, or remove the option",
+        ),
+        (
+            {"distribute-cpus-across-numa": "true"},
+            Gates(beta=False),
+            "set the feature gate CPUManagerPolicyBetaOptions to true, or remove the option",
+        ),
+        ({"align-by-socket": "yes"}, ALL, "the value must be true or false"),
+    ],
+)
+def test_advice(given_options: dict[str, str], gates: Gates, words: str) -> None:
+    """What to do, beside the kubelet's words."""
+    assert advice(given_options, gates) == words
 
 
 def test_options() -> None:

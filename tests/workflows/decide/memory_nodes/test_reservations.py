@@ -9,6 +9,7 @@ from proto.kubernetes.resources.quantity import parse_with_form
 from workflows.decide.memory_nodes.reservations import (
     Amount,
     ReservationError,
+    advice,
     configuration_faults,
     machine_faults,
     policy_fault,
@@ -99,6 +100,36 @@ def test_what_does_not_suit_the_machine(given: list[Mapping[str, Any]], reserved
     assert list(machine_faults(reservations(given), (0, 1), amounts)) == [why]
     with pytest.raises(ReservationError):
         reserved_by_node(reservations(given), (0, 1), amounts)
+
+
+@pytest.mark.parametrize(
+    ("given", "reserved", "words"),
+    [
+        pytest.param([on(0, memory="1Gi")], {"memory": "1Gi"}, "", id="nothing-is-wrong"),
+        pytest.param([on(2, memory="1Gi")], {"memory": "1Gi"}, "the machine has the NUMA nodes 0, 1", id="missing-node"),
+        pytest.param(
+            [on(0, memory="1Gi")],
+            {"memory": "1124Mi"},
+            "all memory in it together must be 1124Mi, which is what kubeReserved, systemReserved and the hard "
+            "eviction threshold keep from pods",
+            id="another-sum",
+        ),
+        pytest.param(
+            [on(0, memory="1Gi"), on(1, hugepages_1Gi="1Gi")],
+            {"memory": "1Gi"},
+            "the node reserves no hugepages-1Gi: remove it",
+            id="huge-pages",
+        ),
+        pytest.param(
+            [], {}, "reserve memory in kubeReserved or systemReserved, and as much in reservedMemory", id="none-at-all"
+        ),
+        pytest.param([on(0, memory="1500m")], {"memory": "1500m"}, "", id="half-a-byte"),
+    ],
+)  # fmt: skip
+def test_advice(given: list[Mapping[str, Any]], reserved: dict[str, str], words: str) -> None:
+    """What to do, beside the kubelet's words."""
+    amounts = {name: Amount(*parse_with_form(amount)) for name, amount in reserved.items()}
+    assert advice(reservations(given), (0, 1), amounts) == words
 
 
 def test_reserved_by_node() -> None:

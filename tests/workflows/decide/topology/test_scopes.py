@@ -7,7 +7,7 @@ import pytest
 
 from workflows.decide.topology.hints import Hint, ProviderHints
 from workflows.decide.topology.numa_nodes import NumaNodes
-from workflows.decide.topology.options import OptionError, Options, option_faults, parse_options
+from workflows.decide.topology.options import OptionError, Options, advice, option_faults, parse_options
 from workflows.decide.topology.policies import BEST_EFFORT, NONE, RESTRICTED, SINGLE_NODE
 from workflows.decide.topology.scopes import (
     CONTAINER,
@@ -101,6 +101,21 @@ def test_wrong_options(given: dict[str, str], why: str) -> None:
     with pytest.raises(OptionError):
         topology_manager(BEST_EFFORT, CONTAINER, given, TWO)
     assert topology_manager(NONE, CONTAINER, given, TWO).policy.name == NONE
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"prefer-closest-numa-nodes": "true"}, ""),
+        ({"prefer-closest-numa-nodes": "yes"}, "the value must be true or false"),
+        ({"max-allowable-numa-nodes": "7"}, "the value must be a number, 8 or more"),
+        ({"x": "true"}, "the options are prefer-closest-numa-nodes and max-allowable-numa-nodes"),
+    ],
+)
+def test_advice(given: dict[str, str], words: str) -> None:
+    """What to do, beside the kubelet's words."""
+    assert advice(given) == words
 
 
 def test_right_options() -> None:
