@@ -17,7 +17,7 @@ from proto.kubernetes.go_quote import go_quoted
 from proto.kubernetes.resources.extended import is_extended_resource
 from worker.devices.plugin_news import PluginNews
 from worker.devices.unused_plugins import UnusedPlugins
-from workflows.decide.devices.awaited import LISTS_NONE, closed, not_registered, registered
+from workflows.decide.devices.awaited import LISTED_NOTHING, LISTS_NONE, closed, not_registered, registered
 from workflows.decide.devices.inventory import HEALTHY, UNREGISTERED, Inventory, Listed
 from workflows.decide.manifest.fields.names import qualified_name
 
@@ -328,6 +328,7 @@ class DevicePlugins:
                 self._changed()
             elif not one.listed.registered:  # pods do not wait any longer for what it does not say
                 one.listed = Listed()
+                self.unused.tell(name, LISTED_NOTHING)
                 self._changed()
 
         if one.going:

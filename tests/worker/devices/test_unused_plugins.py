@@ -18,7 +18,7 @@ from worker.devices.unused_plugins import UnusedPlugins
 from workflows.decide.devices.requests import NOT_REGISTERED
 from workflows.decide.topology.hints import ANY
 
-DROPPED = "it registered, and its connection was closed: it lists 10001 devices, more than 10000"
+DROPPED = "its last connection was closed: it lists 10001 devices, more than 10000"
 SILENT = "it has registered, but has listed no device yet"
 
 
@@ -65,6 +65,34 @@ async def test_one_that_lists_nothing(tmp_path: Path) -> None:
         plugin.more.put_nowait(devices("a"))
         await while_changing(here, lambda: not here.plugins.inventory[GPU].capacity)
         assert here.plugins.unused.now == {}
+
+
+async def test_one_that_is_dropped_each_time(tmp_path: Path) -> None:
+    """What is told does not change with each registration."""
+    told = []
+    async with node(tmp_path / "root") as here, serving(tmp_path / "p", Faults(lists=[devices("x" * 300)])):
+        for _ in range(3):
+            await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
+            told.append(here.plugins.unused.get(GPU))
+            if (endpoint := here.plugins._resources[GPU].endpoint) and endpoint.task:
+                await asyncio.wait([endpoint.task])
+            told.append(here.plugins.unused.get(GPU))
+    long = "its last connection was closed: it lists a device whose ID has more than 256 characters"
+    assert told == [SILENT, *[long] * 5]
+
+
+async def test_one_that_comes_again_and_is_silent(tmp_path: Path) -> None:
+    """That is told once the time for its first list is over."""
+    async with node(tmp_path / "root") as here, serving(tmp_path / "p", Faults()):
+        here.plugins._stop_grace = timedelta(seconds=0.5)
+        async with serving(tmp_path / "first", Faults()):
+            await here.plugins.register(GPU, str(tmp_path / "first"), ["v1beta1"])
+        await while_changing(here, lambda: here.plugins.unused.get(GPU) == SILENT)
+        closed = here.plugins.unused.get(GPU)
+        await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
+        assert here.plugins.unused.get(GPU) == closed
+        await while_changing(here, lambda: here.plugins.unused.get(GPU) == closed)
+        assert here.plugins.unused.get(GPU) == SILENT
 
 
 async def test_one_that_cannot_register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,19 +11,22 @@ LONGEST: Final = 300
 _CUT: Final = "…"
 
 LISTS_NONE: Final = "it lists no device"
-_REGISTERED: Final = "it has registered, but has listed no device yet"
-_BEFORE: Final = "; before, "
+LISTED_NOTHING: Final = "it has registered, but has listed no device yet"
+_CLOSED: Final = "its last connection was closed: "
 
 
 def registered(before: str) -> str:
-    """Word that a plugin has come and not listed anything; `before` is why the one before it was not in use."""
-    earlier = before.removeprefix(_REGISTERED).removeprefix(_BEFORE)
-    return bounded(f"{_REGISTERED}{_BEFORE}{earlier}" if earlier else _REGISTERED)
+    """Word that a plugin has come and not listed anything; `before` is why it was not in use.
+
+    Why its last connection was closed stays true, and says more: a plugin that is closed each time comes again and again, and what
+    waiting pods are told does not change each time.
+    """
+    return before if before.startswith(_CLOSED) else LISTED_NOTHING
 
 
 def closed(why: str) -> str:
     """Word that the connection to a plugin is closed, by whichever side."""
-    return bounded(f"it registered, and its connection was closed: {why}")
+    return bounded(f"{_CLOSED}{why}")
 
 
 def not_registered(why: str) -> str:
