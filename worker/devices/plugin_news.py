@@ -28,23 +28,17 @@ class PluginNews:
 
     def registered(self, resource: str, socket: str) -> None:
         """Log a registration, or that there are too many to log each."""
-        one = self._known[resource] = self._known.pop(resource, _Known())
-        if len(self._known) > self._most:
-            del self._known[next(iter(self._known))]
-        one.registrations, said = one.registrations.with_one(self._clock())
+        one, said = self._counted(resource, socket)
         if said is Said.IT:
             one.ended = ""
             _log.info("device plugin registered", resource=resource, socket=socket)
-        elif said is Said.OFTEN:
-            times = one.registrations.times
-            _log.warning(
-                "a device plugin registers very often; no more of its registrations are logged until it registers rarely again",
-                resource=resource,
-                socket=socket,
-                registrations=len(times),
-                seconds=round(times[-1] - times[0], 1),
-                rare=f"not more than {FEW} in {WITHIN:g} s",
-            )
+
+    def refused(self, resource: str, socket: str, why: str) -> None:
+        """Log why a plugin could not register; of one that tries all the time only a reason that is new."""
+        one, said = self._counted(resource, socket)
+        if said is Said.IT or one.ended != why:
+            _log.warning("device plugin not registered", resource=resource, socket=socket, error=why)
+        one.ended = why
 
     def gone(self, resource: str, socket: str, why: str) -> None:
         """Log why a plugin is gone; of one that comes and goes all the time only a reason that is new."""
@@ -54,3 +48,20 @@ class PluginNews:
         if one:
             one.ended = why
         _log.warning("device plugin is gone", resource=resource, socket=socket, error=why)
+
+    def _counted(self, resource: str, socket: str) -> tuple[_Known, Said]:
+        one = self._known[resource] = self._known.pop(resource, _Known())
+        if len(self._known) > self._most:
+            del self._known[next(iter(self._known))]
+        one.registrations, said = one.registrations.with_one(self._clock())
+        if said is Said.OFTEN:
+            times = one.registrations.times
+            _log.warning(
+                "a device plugin registers very often; no more of its registrations are logged until it registers rarely again",
+                resource=resource,
+                socket=socket,
+                registrations=len(times),
+                seconds=round(times[-1] - times[0], 1),
+                rare=f"not more than {FEW} in {WITHIN:g} s",
+            )
+        return one, said

@@ -80,7 +80,7 @@ class DevicePlugins:
         """Resources that were known and are gone: the Node keeps them with zero."""
         self.unused = UnusedPlugins(MOST_RESOURCES)
         """Why plugins that have come are not in use."""
-        self._news = PluginNews(MOST_RESOURCES)
+        self.news = PluginNews(MOST_RESOURCES)
 
     @property
     def inventory(self) -> Inventory:
@@ -250,7 +250,7 @@ class DevicePlugins:
                 self._await_list(resource, one)
                 if not one.listed.capacity:
                     self._tell_unused(resource, registered(self.unused.get(resource)))
-                self._news.registered(resource, endpoint.socket)
+                self.news.registered(resource, endpoint.socket)
                 async for devices in plugin.lists():
                     if one.endpoint is endpoint:
                         await self._take(resource, one, self._within_bounds(one, listed(devices)))
@@ -266,7 +266,7 @@ class DevicePlugins:
         finally:
             endpoint.plugin = None
             if one.endpoint is endpoint:
-                self._news.gone(resource, endpoint.socket, why)
+                self.news.gone(resource, endpoint.socket, why)
                 self.unused.tell(resource, closed(why))
                 self._lost(resource, one)
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-import structlog
 
 from activities.clients.device_plugins.device_plugin import DevicePluginError
 from proto.deviceplugin.v1beta1 import api_pb2 as api
@@ -31,8 +30,6 @@ _AT_ONCE: Final = MOST_RESOURCES
 """Each resource connects once at a time."""
 _MOST_BYTES: Final = 64 * 1024
 _OPTIONS: Final = (("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.so_reuseport", 0))
-
-_log: Final = structlog.get_logger(__name__)
 
 
 def clean_folder(folder: Path) -> None:
@@ -70,8 +67,7 @@ class Registration(api_pb2_grpc.RegistrationServicer):  # type: ignore[misc]  # 
         try:
             await self._plugins.register(request.resource_name, socket, [request.version])
         except (RegistrationRefused, DevicePluginError) as error:
-            shown = request.resource_name[:300]
-            _log.warning("device plugin not registered", resource=shown, socket=socket[:300], error=str(error))
+            self._plugins.news.refused(request.resource_name[:300], socket[:300], str(error))
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         self._counts.registered(request.resource_name)
         return api.Empty()

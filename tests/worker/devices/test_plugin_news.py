@@ -71,6 +71,18 @@ def test_one_that_is_dropped_each_second(lines: Lines) -> None:
     assert [one["event"] for one in lines[-2:]] == ["device plugin registered", "device plugin is gone"]
 
 
+def test_one_that_is_refused_each_second(lines: Lines) -> None:
+    """As one that is dropped."""
+    clock = Clock()
+    news = PluginNews(2, clock)
+    for number in range(100):
+        clock.now += 1
+        news.refused(GPU, "/gpu.sock", "it hangs" if number < 98 else "it is gone")
+    told = [(one["event"][:28], one.get("error")) for one in lines]
+    refused = "device plugin not registered"
+    assert told == [*[(refused, "it hangs")] * 5, ("a device plugin registers ve", None), (refused, "it is gone")]
+
+
 def test_not_any_number_is_remembered(lines: Lines) -> None:
     """Those that registered last are."""
     news = PluginNews(2, Clock())
