@@ -79,8 +79,17 @@ def shop_manifest() -> dict[str, Any]:
     return pod_manifest("shop", CRASHING, initContainers=init)
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Report whether a process has a handler: before its shell has set the trap, the first process of a container ignores the signal."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
+    return bool(caught & 1 << (number - 1))
+
+
 def crash(node: TempoletNode, name: str) -> PodSnapshot:
     """Let a running pod's container crash, and wait until it runs again."""
     before = node.until_running(name)
-    os.kill(container_pid(node.containerd, before.containers["main"].container_id), signal.SIGUSR1)
+    pid = container_pid(node.containerd, before.containers["main"].container_id)
+    node.until(lambda: catches(pid, signal.SIGUSR1), f"{name} catches SIGUSR1")
+    os.kill(pid, signal.SIGUSR1)
     return node.until_pod(name, lambda one: one.ready and one.restarts == before.restarts + 1, f"{name} restarted")
