@@ -193,13 +193,15 @@ class NodeHardware:
         await self._catch_up_soon()
 
     async def _ledger_awaited(self) -> None:
-        if self._ledger_missed:
+        if self._ledger_missed or not self.awaits_ledger:
             return
         try:
             async with asyncio.timeout(LEDGER_WITHIN):
                 await self._ledger_taken.wait()
         except TimeoutError:
-            _log.warning("containers start before it is known whether they were given CPUs or memory: no answer yet")
+            _log.warning(
+                "containers start without the CPUs and the memory that the ledger may have for them: it does not answer"
+            )
             self._ledger_missed = True
 
     async def _regain(self, provider: Provider, pod_uid: str, container: Mapping[str, Any]) -> None:

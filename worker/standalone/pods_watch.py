@@ -61,10 +61,9 @@ def look(root_dir: Path, manifests: Iterable[Manifest], runtime: CriClient) -> P
     for manifest in manifests:
         path = str(manifest.path)
         found = [one for one in snapshots if one.path == path and one.uid not in manifest.old]
-        if path in refusals and refusals[path].reason == BEING_ADMITTED:
-            waiting[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
-        elif path in refusals:
-            refused[manifest.path] = f"{manifest.path.name}: {refusals[path].message}"
+        if refusal := refusals.get(path):
+            missing = waiting if refusal.reason == BEING_ADMITTED else refused
+            missing[manifest.path] = f"{manifest.path.name}: {refusal.message}"
         elif not found:
             waiting[manifest.path] = f"{manifest.path.name} has no pod yet"
         elif found[0].phase in FINAL_PHASES:
