@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-WRONG_FIELD = "a field of it is missing or of a wrong kind"
+WRONG_FIELD: Final = "a field of it is missing or of a wrong kind"
+UNREADABLE: Final = "not JSON that can be read: a number is too long, or too many lists are in each other"
 
 
 class NoJsonObject(ValueError):
@@ -20,9 +21,7 @@ def read_object(text: str) -> Mapping[str, Any]:
     except json.JSONDecodeError as error:
         raise NoJsonObject(f"not JSON: wrong at line {error.lineno}, column {error.colno}") from error
     except (ValueError, RecursionError) as error:
-        raise NoJsonObject(
-            "not JSON that can be read: a number is too long, or too many lists are in each other"
-        ) from error
+        raise NoJsonObject(UNREADABLE) from error
     if not isinstance(found, dict):
         raise NoJsonObject("not a JSON object")
     return found

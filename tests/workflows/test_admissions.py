@@ -112,18 +112,18 @@ async def test_pods_get_theirs_one_after_the_other(host: Host) -> None:
     host.cpus.gate.set()
     await asyncio.gather(one, other)
     assert host.cpus.asked[1].assigned.keys() == {"a"}
-    assert await host.requests.admit(lambda: Admit(pod("b"), ("a",))) is None
+    assert await host.requests.admit(pod("b"), lambda: ("a",)) is None
     assert len(host.cpus.asked) == 2, "it has its own already"
     assert await host.ledger() == {"a": "1", "b": "2"}
-    assert await host.requests.admit(lambda: Admit(pod("c"), ("b",))) is None
+    assert await host.requests.admit(pod("c"), lambda: ("b",)) is None
     assert await host.ledger() == {"b": "2", "c": "3"}
 
 
 async def test_what_a_pod_waits_for_is_known(host: Host) -> None:
     """Its own hardware, or that of the pod before it."""
-    first = asyncio.create_task(host.requests.admit(lambda: Admit(pod("a"), ())))
+    first = asyncio.create_task(host.requests.admit(pod("a"), lambda: ()))
     await host.cpus.begun.wait()
-    second = asyncio.create_task(host.requests.admit(lambda: Admit(pod("b"), ("a",))))
+    second = asyncio.create_task(host.requests.admit(pod("b"), lambda: ("a",)))
     await asyncio.sleep(0)
     assert [host.requests.why_waits(uid) for uid in "abc"] == [
         "its hardware is being chosen; a device plugin may take long to answer",
@@ -139,10 +139,10 @@ async def test_a_pod_is_rejected_with_the_kubelets_reason(host: Host) -> None:
     """The next one is not affected."""
     host.cpus.gate.set()
     host.cpus.refused.add("a")
-    rejected = await host.requests.admit(lambda: Admit(pod("a")))
+    rejected = await host.requests.admit(pod("a"), tuple)
     assert rejected is not None
     assert (rejected.reason, rejected.message) == (SMT_ALIGNMENT, "not enough cpus available")
-    assert await host.requests.admit(lambda: Admit(pod("b"))) is None
+    assert await host.requests.admit(pod("b"), tuple) is None
     assert await host.ledger() == {"b": "2"}
 
 
@@ -171,7 +171,7 @@ async def test_a_run_does_not_end_before_it_has_answered(host: Host, monkeypatch
         while (await host.handle.describe()).run_id == before:
             pass
     assert await host.ledger() == {"a": "1", "b": "2"}
-    assert await host.requests.admit(lambda: Admit(pod("c"), ("a", "b"))) is None
+    assert await host.requests.admit(pod("c"), lambda: ("a", "b")) is None
     await replay(host, before)
 
 
@@ -210,13 +210,13 @@ async def test_a_malformed_request_is_refused(host: Host, update: str, value: An
     with pytest.raises(WorkflowUpdateFailedError):
         await host.handle.execute_update(update, value)
     host.cpus.gate.set()
-    assert await host.requests.admit(lambda: Admit(pod("a"))) is None
+    assert await host.requests.admit(pod("a"), tuple) is None
 
 
 @pytest.mark.parametrize("behaviour", [NODE_GIVES_HARDWARE - 1])
 async def test_a_run_of_an_older_behaviour_takes_none_until_it_is_raised(host: Host) -> None:
     """A worker of the release before could not replay it; who asks waits."""
-    asking = asyncio.create_task(host.requests.admit(lambda: Admit(pod("a"))))
+    asking = asyncio.create_task(host.requests.admit(pod("a"), tuple))
     host.cpus.gate.set()
     with pytest.raises(WorkflowUpdateFailedError):
         await host.handle.execute_update(names.ADMIT, Admit(pod("b")))
@@ -228,7 +228,7 @@ async def test_a_run_of_an_older_behaviour_takes_none_until_it_is_raised(host: H
 
 async def test_a_terminated_workflow_is_asked_again_when_it_is_back(host: Host) -> None:
     """The answer is lost with the run, and the pod gets its hardware from the next one."""
-    asking = asyncio.create_task(host.requests.admit(lambda: Admit(pod("a"))))
+    asking = asyncio.create_task(host.requests.admit(pod("a"), tuple))
     await host.cpus.begun.wait()
     described = await host.handle.describe()
     await host.handle.terminate()
@@ -258,10 +258,10 @@ async def test_a_workflow_that_somebody_has_ended_is_started_by_who_misses_it(ho
 
     host.requests.absent = absent
     host.cpus.gate.set()
-    assert await host.requests.admit(lambda: Admit(pod("a"))) is None
+    assert await host.requests.admit(pod("a"), tuple) is None
     assert not missed, "it is open"
     await host.handle.terminate()
     async with asyncio.timeout(PATIENCE):
-        assert await host.requests.admit(lambda: Admit(pod("b"), ("a",))) is None
+        assert await host.requests.admit(pod("b"), lambda: ("a",)) is None
     assert await missed[0]
     assert "b" in await host.ledger()

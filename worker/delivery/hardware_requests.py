@@ -6,8 +6,7 @@ has ended the workflow, `absent` is called, so that it is started again.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from proto.temporal import names
 from proto.temporal.hardware.ledger import FOR_GOOD, Admit, PodAssignment
 from proto.temporal.node import NodeStatus
 from proto.temporal.operator import Rejection
+from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.lead import LeadUnavailable, Message, Reply
@@ -60,16 +60,16 @@ class HardwareRequests:
         self._first: tuple[str, str] = ("", "")
         """Whose turn it is: uid and name."""
 
-    async def admit(self, asked: Callable[[], Admit]) -> Rejected | None:
+    async def admit(self, pod: PodJson, counting: Callable[[], Iterable[str]]) -> Rejected | None:
         """Return why a pod is rejected for good, None if it has its hardware; repeated until one of both is known.
 
-        `asked` is called for each try, because other pods end meanwhile.
+        `pod` is its `hardware_slice`. `counting` returns the uids of the other pods that may have hardware; it is called for each try,
+        because they end meanwhile.
         """
-        metadata = asked().pod["metadata"]
-        uid, name = metadata["uid"], f"{metadata['namespace']}/{metadata['name']}"
+        uid = pod["metadata"]["uid"]
         self._waiting[uid] = ""
         try:
-            return await self._admitted(uid, name, asked)
+            return await self._admitted(pod, counting)
         finally:
             self._waiting.pop(uid, None)
 
@@ -116,12 +116,13 @@ class HardwareRequests:
             raise
         return status
 
-    async def _admitted(self, uid: str, name: str, asked: Callable[[], Admit]) -> Rejected | None:
+    async def _admitted(self, pod: PodJson, counting: Callable[[], Iterable[str]]) -> Rejected | None:
+        uid, name = pod["metadata"]["uid"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         number, pause = new_number(), _FIRST_PAUSE
         while True:
             async with self._turn:  # one that waits for its device plugin lets the others pass
                 self._first = (uid, name)
-                request = replace(asked(), source=SOURCE, sequence=number)
+                request = Admit(pod, tuple(sorted(counting())), SOURCE, number)
                 try:
                     rejection = await self._ask(request)
                 except UNANSWERED as error:

@@ -59,10 +59,11 @@ def load_checkpoint(root_dir: Path) -> Checkpoint:
         return read_checkpoint(file.read_text())
     except FileNotFoundError:
         return Checkpoint()
-    except (OSError, ValueError, CheckpointError) as error:
+    except (OSError, UnicodeDecodeError, CheckpointError) as error:
+        why = "not text" if isinstance(error, UnicodeDecodeError) else str(error)
         _log.error(
             "Continue after failing to read checkpoint file. Device allocation info may NOT be up-to-date",
             file=str(file),
-            err=str(error),
+            err=why,
         )
         return Checkpoint()

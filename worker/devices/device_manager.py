@@ -5,7 +5,7 @@ not registered since the node's start waits for it, where a kubelet rejects it f
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -19,6 +19,7 @@ from proto.temporal.hardware.ledger import UNEXPECTED, ContainerAssignment, Give
 from proto.temporal.pod import PodJson
 from worker.devices.checkpoint_files import CheckpointFiles
 from worker.devices.counts import Counts
+from worker.devices.plugin_news import FailedCall
 from worker.devices.plugins import DevicePlugins
 from worker.devices.usages import added, usage
 from workflows.decide.devices.allocation import (
@@ -32,7 +33,6 @@ from workflows.decide.devices.allocation import (
 )
 from workflows.decide.devices.answers import Usage, conflicts, merged
 from workflows.decide.devices.assignments import Assigned, Assignments, PerNode, of_ledger, per_node
-from workflows.decide.devices.awaited import bounded
 from workflows.decide.devices.checkpoint import Checkpoint
 from workflows.decide.devices.hints import Wish, device_hints
 from workflows.decide.devices.inventory import Listed, is_of_plugins
@@ -50,32 +50,6 @@ from workflows.decide.topology.hints import Hint, ProviderHints
 WAITING: Final = "waiting for its device plugin to register"
 
 _log: Final = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedCall:
-    """A call of a plugin for a pod, for the log."""
-
-    call: str
-    resource: str
-    socket: str
-    pod: str
-    """Its namespace and name; empty if only the uid is known."""
-    uid: str
-    container: str
-
-    def log(self, error: Exception) -> None:
-        """Warn that it failed, or was answered wrongly."""
-        _log.warning(
-            "a device plugin failed a pod",
-            call=self.call,
-            resource=self.resource,
-            socket=self.socket,
-            pod=self.pod or None,
-            podUID=self.uid,
-            containerName=self.container,
-            error=bounded(str(error)),
-        )
 
 
 class DeviceManager:

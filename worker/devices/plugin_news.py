@@ -1,4 +1,4 @@
-"""What is logged of device plugins that come and go; little of one that does so all the time."""
+"""What is logged of device plugins: calls that fail, and their coming and going; little of one that does so all the time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 
+from workflows.decide.devices.awaited import bounded
 from workflows.decide.devices.registering import FEW, WITHIN, Registrations, Said
 
 _log: Final = structlog.get_logger(__name__)
@@ -17,6 +18,32 @@ class _Known:
     registrations: Registrations = field(default_factory=Registrations)
     ended: str = ""
     """Why the last one that was logged is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call of a plugin for a pod, for the log."""
+
+    call: str
+    resource: str
+    socket: str
+    pod: str
+    """Its namespace and name; empty if only the uid is known."""
+    uid: str
+    container: str
+
+    def log(self, error: Exception) -> None:
+        """Warn that it failed, or was answered wrongly."""
+        _log.warning(
+            "a device plugin failed a pod",
+            call=self.call,
+            resource=self.resource,
+            socket=self.socket,
+            pod=self.pod or None,
+            podUID=self.uid,
+            containerName=self.container,
+            error=bounded(str(error)),
+        )
 
 
 class PluginNews:

@@ -206,7 +206,8 @@ def load_accounts(root_dir: Path) -> Accounts:
     except FileNotFoundError:
         return {}
     except (UnicodeDecodeError, CheckpointError) as error:
+        why = "checkpoint is corrupted: not text" if isinstance(error, UnicodeDecodeError) else error
         raise ConfigurationRefused(
-            f"create ResourceClaim cache: GetOrCreate() on checkpoint state: failed to get checkpoint {STATE_FILE}: {error}; "
+            f"create ResourceClaim cache: GetOrCreate() on checkpoint state: failed to get checkpoint {STATE_FILE}: {why}; "
             f'drain this node and delete "{file}" before restarting'
         ) from error

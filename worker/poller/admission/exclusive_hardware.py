@@ -7,13 +7,12 @@ be asked (`workflows/decide/node/hardware_needs.py`).
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from proto.temporal.hardware.ledger import Admit
 from proto.temporal.pod import PodJson
 from proto.temporal.pod_inputs import Rejected
 from workflows.decide.node.hardware_needs import HardwarePolicies, hardware_slice, needs_hardware
 from workflows.decide.node.node_admission import NodeFacts
 
-Ask = Callable[[Callable[[], Admit]], Awaitable[Rejected | None]]
+Ask = Callable[[PodJson, Callable[[], Iterable[str]]], Awaitable[Rejected | None]]
 
 
 class ExclusiveHardware:
@@ -35,5 +34,4 @@ class ExclusiveHardware:
         """
         if not needs_hardware(pod, self._policies):
             return None
-        asked = hardware_slice(pod)
-        return await self._ask(lambda: Admit(asked, tuple(sorted(counting()))))
+        return await self._ask(hardware_slice(pod), counting)

@@ -5,6 +5,7 @@ import zlib
 from typing import Any, Final
 
 from proto.dra.claims import Claim, PreparedDevice
+from proto.json_object import WRONG_FIELD, NoJsonObject, read_object
 from workflows.decide.claims.accounts import Accounts, ClaimAccount
 
 STATE_FILE: Final = "dra_manager_state"
@@ -26,14 +27,17 @@ def written_checkpoint(accounts: Accounts) -> str:
 def read_checkpoint(text: str) -> Accounts:
     """Read the file; no claim counts as prepared. Raises CheckpointError."""
     try:
-        content = json.loads(text)
+        content = read_object(text)
         data, checksum = str(content["Data"]), int(content["Checksum"])
-        if checksum != zlib.crc32(data.encode()):
-            raise CheckpointError("checkpoint is corrupted")
-        entries = map(_account, json.loads(data).get("ClaimInfoStateList") or ())
-        return {one.key: one for one in entries}
-    except (TypeError, AttributeError, KeyError, UnicodeEncodeError, RecursionError, json.JSONDecodeError) as error:
+        is_intact = checksum == zlib.crc32(data.encode())
+        accounts = [_account(one) for one in read_object(data).get("ClaimInfoStateList") or ()] if is_intact else []
+    except NoJsonObject as error:
         raise CheckpointError(f"checkpoint is corrupted: {error}") from error
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        raise CheckpointError(f"checkpoint is corrupted: {WRONG_FIELD}") from error
+    if not is_intact:
+        raise CheckpointError("checkpoint is corrupted: the checksum differs")
+    return {one.key: one for one in accounts}
 
 
 def _entry(account: ClaimAccount) -> dict[str, Any]:

@@ -5,12 +5,12 @@ with its type names (k8s.io/utils/dump ForHash). A file of a kubelet before 1.20
 """
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from proto.json_object import WRONG_FIELD, NoJsonObject, read_object
 from proto.kubernetes.container_hash import fnv32a
 from workflows.decide.devices.assignments import Assigned, Assignments
 
@@ -56,22 +56,24 @@ def written_checkpoint(checkpoint: Checkpoint) -> str:
 def read_checkpoint(text: str) -> Checkpoint:
     """Read the file; raises CheckpointError."""
     try:
-        content = json.loads(text)
+        content = read_object(text)
         data, checksum = content["Data"], int(content.get("Checksum") or 0)
         entries, registered = data.get("PodDeviceEntries") or [], data.get("RegisteredDevices") or {}
-        if checksum != (actual := _checksum(data)):
-            raise CheckpointError(f"checkpoint is corrupted: actual checksum {actual}, expected {checksum}")
+        actual = _checksum(data)
         assignments = Assignments()
         for one in entries:
             devices = {int(node): tuple(map(str, ids or ())) for node, ids in (one["DeviceIDs"] or {}).items()}
             assigned = Assigned(devices, base64.b64decode(one["AllocResp"] or "", validate=True))
             uid, container, resource = (str(one[name]) for name in _ENTRY)
             assignments = assignments.with_assigned(uid, container, resource, assigned)
-        return Checkpoint(assignments, {str(name): tuple(map(str, ids or ())) for name, ids in registered.items()})
-    except (TypeError, AttributeError, KeyError, binascii.Error, RecursionError) as error:
+        found = Checkpoint(assignments, {str(name): tuple(map(str, ids or ())) for name, ids in registered.items()})
+    except NoJsonObject as error:
         raise CheckpointError(f"no content of a kubelet_internal_checkpoint: {error}") from error
-    except json.JSONDecodeError as error:
-        raise CheckpointError(f"no content of a kubelet_internal_checkpoint: {error}") from error
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        raise CheckpointError(f"no content of a kubelet_internal_checkpoint: {WRONG_FIELD}") from error
+    if checksum != actual:
+        raise CheckpointError(f"checkpoint is corrupted: actual checksum {actual}, expected {checksum}")
+    return found
 
 
 def _checksum(data: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """Is the ledger asked for pods that need hardware alone, and told of every pod that may have some?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.hardware.ledger import UNEXPECTED, Admit
-from proto.temporal.pod import Lifecycle
+from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.pod_inputs import Rejected
 from tests.worker.poller.admission.full_node import FullNode, asking
 from worker.poller.admission.exclusive_hardware import ExclusiveHardware
@@ -24,10 +24,10 @@ class Ledger:
         self.answer: Rejected | None = None
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def admit(self, asked: Callable[[], Admit]) -> Rejected | None:
+    async def admit(self, pod: PodJson, counting: Callable[[], Iterable[str]]) -> Rejected | None:
         """Answer as the test says, after something has happened."""
         self.meanwhile()
-        self.asked.append(asked())
+        self.asked.append(Admit(pod, tuple(sorted(counting()))))
         return self.answer
 
 

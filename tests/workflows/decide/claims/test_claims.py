@@ -19,6 +19,7 @@ from proto.dra.pod_claims import (
     uses_claims,
     without_claimed,
 )
+from proto.json_object import UNREADABLE, WRONG_FIELD
 from proto.kubernetes.resources.quantity import parse_quantity
 from proto.temporal.pod import PodKey
 from workflows.decide.claims.accounts import (
@@ -306,21 +307,25 @@ def test_the_kubelets_file_is_read_and_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "why"),
     [
-        pytest.param("", id="empty"),
-        pytest.param("[]", id="a-list"),
-        pytest.param(KUBELETS.replace("736302156", "736302157"), id="another-checksum"),
-        pytest.param(KUBELETS.replace("dev-1", "dev-2"), id="changed"),
-        pytest.param("[" * 100_000, id="deep"),
-        pytest.param('{"Data":"\\ud800","Checksum":1}', id="half-a-character"),
-        pytest.param('{"Data":"[]","Checksum":222957957}', id="data-that-is-a-list"),
+        pytest.param("", "not JSON: it is empty", id="empty"),
+        pytest.param("[]", "not a JSON object", id="a-list"),
+        pytest.param(KUBELETS.replace("736302156", "736302157"), "the checksum differs", id="another-checksum"),
+        pytest.param(KUBELETS.replace("dev-1", "dev-2"), "the checksum differs", id="changed"),
+        pytest.param("[" * 100_000, UNREADABLE, id="deep"),
+        pytest.param('{"Data":"{}","Checksum":' + "9" * 5_000 + "}", UNREADABLE, id="a-long-number"),
+        pytest.param('{"Data":"{}","Checksum":1e999}', WRONG_FIELD, id="an-endless-number"),
+        pytest.param('{"Data":"{}"}', WRONG_FIELD, id="no-checksum"),
+        pytest.param('{"Data":"\\ud800","Checksum":1}', WRONG_FIELD, id="half-a-character"),
+        pytest.param('{"Data":"[]","Checksum":223132457}', "not a JSON object", id="data-that-is-a-list"),
     ],
 )
-def test_a_file_that_cannot_be_used(text: str) -> None:
-    """It is refused, as by the kubelet."""
-    with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
+def test_a_file_that_cannot_be_used(text: str, why: str) -> None:
+    """It is refused, as by the kubelet, in plain words."""
+    with pytest.raises(CheckpointError) as refused:
         read_checkpoint(text)
+    assert str(refused.value) == f"checkpoint is corrupted: {why}"
 
 
 _TEXTS = st.text(max_size=8)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from proto.json_object import UNREADABLE, WRONG_FIELD
 from workflows.decide.devices.assignments import Assigned, Assignments
 from workflows.decide.devices.checkpoint import Checkpoint, CheckpointError, read_checkpoint, written_checkpoint
 
@@ -36,12 +37,24 @@ def test_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"Data":null}', '{"Data":{"PodDeviceEntries":[{}]}}', "[" * 100_000, '{"Data":7}']
+    ("text", "why"),
+    [
+        ("", "not JSON: it is empty"),
+        ("[]", "not a JSON object"),
+        ('{"Data":', "not JSON: wrong at line 1, column 9"),
+        ("[" * 100_000, UNREADABLE),
+        ("{}", WRONG_FIELD),
+        ('{"Data":null}', WRONG_FIELD),
+        ('{"Data":7}', WRONG_FIELD),
+        ('{"Data":{},"Checksum":1e999}', WRONG_FIELD),
+        ('{"Data":{"PodDeviceEntries":[{}]}}', WRONG_FIELD),
+    ],
 )
-def test_another_file_is_refused(text: str) -> None:
-    """In one kind of error."""
-    with pytest.raises(CheckpointError):
+def test_another_file_is_refused(text: str, why: str) -> None:
+    """In one kind of error, in plain words."""
+    with pytest.raises(CheckpointError) as refused:
         read_checkpoint(text)
+    assert str(refused.value) == f"no content of a kubelet_internal_checkpoint: {why}"
 
 
 def test_what_is_kept() -> None:
