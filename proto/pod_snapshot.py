@@ -52,7 +52,9 @@ class PodSnapshot:
     updated_at: str = ""
     deleting: bool = False
     released: bool = False
-    """Nothing of it runs, and neither its network nor a volume is left."""
+    """Nothing of it runs, and neither its network, nor a volume, nor a prepared claim is left."""
+    may_have_claims: bool = False
+    """A ResourceClaim may be prepared for it, so that its devices are not free."""
     sandbox_id: str = ""
     sandbox_ready: bool = False
     containers: dict[str, ContainerSnapshot] = field(default_factory=dict)

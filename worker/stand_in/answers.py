@@ -54,8 +54,12 @@ class Answers(Lead):
             return Reply(Answer.TAKEN, refusal=Rejection(refused.refusal.reason, refused.refusal.message))
 
     async def query(self, asked: Message, answer: type) -> Reply:  # noqa: ARG002 - the Protocol's signature
-        """Answer a query about a pod that this process leads."""
-        led = await self._led(asked)
+        """Answer a query about a pod that this process leads.
+
+        A query that Temporal was slow to answer says nothing of Temporal later: unlike other messages it leaves no event from which
+        to see that it was answered.
+        """
+        led = await self._led(replace(asked, due_for=0.0))
         if led is None:
             return Reply(self._other(asked.workflow_id))
         match asked.name, led.stand_in:

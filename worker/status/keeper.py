@@ -186,7 +186,8 @@ class StatusKeeper:
         if snapshot.uid in self._gone or (known is not None and known.last):
             return
         pod = PodKey(snapshot.namespace, snapshot.name, snapshot.uid)
-        stopped = snapshot.lifecycle == Lifecycle.TERMINATED
+        # the API frees the devices of a claim once its pod has a final phase (kubelet.go PodCouldHaveRunningContainers)
+        stopped = snapshot.lifecycle == Lifecycle.TERMINATED and not snapshot.may_have_claims
         if known is None:
             own = snapshot.source == API_SOURCE
             self._desired[pod.uid] = DesiredStatus(pod, own, snapshot.status, stopped)

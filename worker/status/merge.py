@@ -34,7 +34,7 @@ _WHY_UNREADY: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 
 def merge_status(api: Mapping[str, Any], ours: Mapping[str, Any], *, stopped: bool, mirror: bool = False) -> Json:
-    """Return the status to write; `api` is normalized, `stopped`: nothing of the pod can run any more.
+    """Return the status to write; `api` is normalized, `stopped`: nothing of the pod can run any more, nor is a claim prepared.
 
     `mirror`: the object only shows a static pod, which starts again under its UID when its manifest comes back.
     """

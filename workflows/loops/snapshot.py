@@ -12,6 +12,7 @@ from workflows.decide.ending.grace import end_awaited_until
 from workflows.decide.eviction.local_storage import watched_limits
 from workflows.decide.situation import Situation
 from workflows.decide.status.status import PodSummary
+from workflows.decide.steps.claims import may_have_claims
 from workflows.decide.steps.termination import is_released
 from workflows.decide.volumes.refresh import watched_objects
 
@@ -38,6 +39,7 @@ def snapshot(start: PodStart, situation: Situation, status: V1PodStatus, line: P
         updated_at=rfc3339(situation.now),
         deleting=observed.deletion is not None,
         released=is_released(situation),
+        may_have_claims=may_have_claims(situation),
         sandbox_id=observed.sandbox.sandbox_id if observed.sandbox else "",
         sandbox_ready=bool(observed.sandbox and observed.sandbox.ready),
         containers={

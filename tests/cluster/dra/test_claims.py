@@ -1,6 +1,7 @@
 """Does a container get the device of its claim, with the official test driver, real containerd and a real API server?"""
 
 import asyncio
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, RESOURCE, claim, device_class, reserve, using
 from tests.cluster.dra.official_driver import cdi_files, find_driver, official_driver
+from tests.node.containerd_view import container_pid
 from tests.node.operating import tempolet
 from tests.worker.node.test_pod_resources import ask
 from worker.dra.claim_manager import load_accounts
@@ -100,6 +102,31 @@ def test_the_slices_of_a_driver_that_is_gone_are_removed(cluster_node: ClusterNo
         process.kill()
         process.wait()
         cluster_node.api.until(path, lambda found: not slices(found), "removed", WIPED)
+
+
+def test_an_end_is_told_once_the_claim_is_unprepared(cluster_node: ClusterNode, driver_name: str) -> None:
+    """The API frees a claim whose pod has ended, so that its device may be given to another pod."""
+    node = cluster_node
+    claim(node, "held", driver_name)
+    with official_driver(node, driver_name) as process:
+        reserve(node, "held", using(node, "ending", "held"))
+        main = node.until_running("ending").containers["main"]
+        process.kill()
+        process.wait()
+        os.kill(container_pid(node.containerd, main.container_id), signal.SIGKILL)
+        node.until_pod("ending", lambda one: one.reason == "FailedUnprepareDynamicResources", "not unprepared")
+        shown = node.until_api_pod("ending", lambda one: "terminated" in state_of(one), "its container's end told")
+        assert shown["status"]["phase"] == "Running"
+    with official_driver(node, driver_name):
+        node.until_api_pod("ending", lambda one: one["status"]["phase"] == "Failed", "ended")
+        assert on_disk(node) == {}
+    delete(node, "ending")
+    node.api.delete(f"{CLAIMS}/held")
+
+
+def state_of(pod: Any) -> Any:
+    """Return the state of a pod's only container."""
+    return pod["status"]["containerStatuses"][0]["state"]
 
 
 def delete(node: ClusterNode, name: str) -> None:

@@ -125,6 +125,15 @@ async def test_no_pod_is_led_twice(node: Node) -> None:
     assert sorted(node.leads_begun) == [workflow_id(name) for name in "abc"]
 
 
+async def test_a_query_that_nobody_answered_takes_nothing_over(node: Node) -> None:
+    """It leaves no event, so that it could not be seen that Temporal has answered its next try."""
+    await asyncio.sleep(LATER)
+    asked = Message(workflow_id("a"), names.EXPLAIN, due_for=2 * AWAY_SECONDS)
+    assert await node.answers.query(asked, Explanation) == Reply(Answer.TEMPORAL_LEADS)
+    await asyncio.sleep(LATER)
+    assert node.led() == set()
+
+
 async def test_a_worker_that_was_suspended_does_not_take_over(node: Node) -> None:
     """What was due meanwhile was not late because of Temporal."""
     node.is_hosted = False

@@ -100,6 +100,20 @@ async def test_a_static_pod_that_comes_back_is_told_of_again() -> None:
         assert (await server.patches.get())["phase"] == "Running"
 
 
+async def test_an_end_is_told_once_no_claim_is_prepared_any_more() -> None:
+    """The API frees the devices of a claim whose pod has a final phase."""
+    server = Scripted()
+    server.items = [pod(1, "Running")]
+    ended = says("Succeeded", lifecycle="terminated")
+    async with keeping(server) as keeper:
+        keeper.publish(replace(ended, may_have_claims=True, status={"phase": "Succeeded", "hostIP": "10.0.0.1"}))
+        held = await server.patches.get()
+        assert held["hostIP"] == "10.0.0.1"
+        assert "phase" not in held
+        keeper.publish(ended)
+        assert (await server.patches.get())["phase"] == "Succeeded"
+
+
 async def test_pods_that_come_back_are_told_of_again() -> None:
     """An etcd that was empty and is then restored: the pods are still there, and need their status."""
     server = Scripted()

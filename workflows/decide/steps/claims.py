@@ -22,9 +22,14 @@ def prepare_claims(situation: Situation) -> Iterator[Action | Wake]:
     yield from unless_backing_off(situation, PrepareResources(situation.key, claims_slice(situation.source), attempt))
 
 
+def may_have_claims(situation: Situation) -> bool:
+    """Report whether a claim may be prepared for the pod, as long as nobody knows that none is."""
+    return uses_claims(situation.source) and not situation.observed.claims_undone
+
+
 def unprepare_claims(situation: Situation) -> Iterator[Action | Wake]:
     """Undo the claims of a pod of which nothing runs any more, whether or not any is known to be prepared."""
-    if uses_claims(situation.source) and not situation.observed.claims_undone:
+    if may_have_claims(situation):
         yield from unless_backing_off(situation, UnprepareResources(situation.key))
 
 

@@ -5,7 +5,6 @@ A pod that has finished by itself keeps its dead containers and logs until its s
 
 from collections.abc import Iterator
 
-from proto.dra.pod_claims import uses_claims
 from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RemovePodDirectories, RemovePodSandbox, StopPodSandbox
 from proto.temporal.pod import Lifecycle, Observed
@@ -15,6 +14,7 @@ from workflows.decide.containers.termination_order import live_containers, stop_
 from workflows.decide.ending.grace import effective_grace
 from workflows.decide.hooks.own_hooks import after_ends
 from workflows.decide.situation import Situation, unless_backing_off
+from workflows.decide.steps.claims import may_have_claims
 
 
 def prepare_termination(observed: Observed) -> None:
@@ -57,9 +57,8 @@ def is_released(situation: Situation) -> bool:
     """Report whether nothing of the pod runs, and neither its network nor a volume nor a prepared claim is left (PodResourcesAreReclaimed)."""
     observed = situation.observed
     unmounted = observed.volumes_undone or not situation.source["spec"].get("volumes")
-    unprepared = observed.claims_undone or not uses_claims(situation.source)
     stopped = observed.sandbox is None or observed.sandbox.stopped
-    return observed.lifecycle is Lifecycle.TERMINATED and unmounted and unprepared and stopped
+    return observed.lifecycle is Lifecycle.TERMINATED and unmounted and stopped and not may_have_claims(situation)
 
 
 def remove_sandboxes(situation: Situation) -> Iterator[Action | Wake]:
