@@ -15,6 +15,7 @@ from typer._click import exceptions as click  # the click that typer bundles: it
 from worker.commands import behaviour_options, fetch, joining_options, logs_options, service_options, standalone
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.node_options import NodeName, OwnConfig, RootDir, node, one_of
+from worker.daemon.logs import warnings_on_stderr
 
 app = typer.Typer(
     name="tempolet",
@@ -44,7 +45,8 @@ Output = Annotated[str, typer.Option("--output", "-o", help="table, wide or json
 def run_app(words: Sequence[str]) -> int:
     """Run one command line; raises CommandFailed for wrong usage."""
     try:
-        code = app(list(words), prog_name="tempolet", standalone_mode=False)
+        with warnings_on_stderr():
+            code = app(list(words), prog_name="tempolet", standalone_mode=False)
     except click.NoArgsIsHelpError as error:
         typer.echo(error.ctx.get_help() if error.ctx else "see tempolet --help", err=True)
         return Exit.USAGE

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -107,6 +107,20 @@ def set_up_logs(settings: Logging, stream: TextIO | LogFile | None = None, *, ch
         root.removeHandler(old)
     root.addHandler(handler)
     set_verbosity(settings.verbosity)
+
+
+@contextlib.contextmanager
+def warnings_on_stderr() -> Iterator[None]:
+    """Send the warnings of a command's code to stderr while the block runs, and no other logs: what it prints is its answer."""
+    before = structlog.get_config()
+    structlog.configure(
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def set_verbosity(verbosity: int) -> None:

@@ -89,6 +89,11 @@ class Service:
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the stop was requested."""
+        return self._stop.is_set()
+
     def ready(self, status: str) -> None:
         """Notify systemd that the service is ready."""
         self._status, self.is_ready = status, True

@@ -87,6 +87,8 @@ class LeadDependencies:
     temporal: HandBack
     phase: Phase
     name: NodeName
+    is_stopping: Callable[[], bool]
+    """Whether this process was asked to stop."""
     note: Callable[[str], None]
     """Takes what the process's status line says of Temporal."""
     task_timeout: timedelta
@@ -123,6 +125,7 @@ class PodLeads:
                 is_hosted=lambda: deps.phase.is_hosting,
                 name=deps.name,
                 is_replaying=lambda: deps.phase.is_replaying,
+                is_stopping=deps.is_stopping,
             ),
             worker_id=self._worker_id,
             limits=Limits(

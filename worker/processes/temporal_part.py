@@ -111,6 +111,7 @@ class TemporalPart:
                 temporal=HandingBack(parts.node.client, is_ours=self._name.is_ours, task_timeout=self._task_timeout),
                 name=self._name,
                 phase=self.phase,
+                is_stopping=lambda: parts.service.is_stopping,
                 note=partial(parts.service.note, about=LEADS),
                 task_timeout=self._task_timeout,
             )

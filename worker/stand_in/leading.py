@@ -105,7 +105,7 @@ class Leading(LedPods):
 
     async def _look(self) -> None:
         now = self._clock.step(monotonic())
-        if await self._stands_down():
+        if await self._stands_down() or self.parts.is_stopping():
             return
         known = self.parts.journal.workflows()
         due, committed = self.parts.dues.look(self.parts.unsettled(), now, datetime.now(UTC))

@@ -73,6 +73,8 @@ class Parts:
     name: NodeName
     is_replaying: Callable[[], bool] = lambda: False
     """Whether it is about to run: Temporal answers, and open histories are being replayed."""
+    is_stopping: Callable[[], bool] = lambda: False
+    """Whether this process ends: then the SDK's worker does not run, which says nothing of Temporal."""
 
 
 class LedPods:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 
 from worker.cli import run
 from worker.commands.access.exits import CommandFailed, Exit, report_error
@@ -280,3 +281,25 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+def test_what_a_commands_code_logs_is_not_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else `-o json` is no JSON: the lead of a pod may change while `explain` asks."""
+    log = structlog.get_logger("a module")
+
+    def build() -> str:
+        log.info("the lead of pods has changed")
+        log.warning("something is wrong")
+        return "b"
+
+    monkeypatch.setattr("worker.host.replays.build.build_id", build)
+    before = structlog.get_config()
+    assert run(["version"]) == Exit.DONE
+    answer = capsys.readouterr()
+    assert "build b" in answer.out
+    assert "changed" not in answer.out + answer.err
+    assert "something is wrong" not in answer.out
+    assert "something is wrong" in answer.err
+    assert structlog.get_config() == before

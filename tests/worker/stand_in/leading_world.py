@@ -122,6 +122,7 @@ class Node:
         self.states, self.tickets, self.temporal = States(), FullDisk(folder), Temporal()
         self.dues, self.is_hosted, self.jumped = Dues(PresentAttempts()), True, 0.0
         self.is_replaying = False
+        self.is_stopping = False
         self.leads_begun: list[str] = []
         self.name = SimpleNamespace(taken_by="", unsure=False)
         parts = Parts(
@@ -135,6 +136,7 @@ class Node:
             is_hosted=lambda: self.is_hosted,
             name=self.name,
             is_replaying=lambda: self.is_replaying,
+            is_stopping=lambda: self.is_stopping,
         )
         for one, world in self.worlds.items():
             self.states.newest_of[one] = world.start()

@@ -134,6 +134,19 @@ async def test_a_query_that_nobody_answered_takes_nothing_over(node: Node) -> No
     assert node.led() == set()
 
 
+async def test_a_worker_that_stops_takes_nothing_over(node: Node) -> None:
+    """It waits for its activities longer than Temporal may be away; what it leads it leads until it ends."""
+    node.is_hosted, node.is_stopping = False, True
+    await asyncio.sleep(LATER)
+    assert node.led() == set()
+    node.is_stopping = False
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}
+    node.is_stopping = True
+    await asyncio.sleep(LATER)
+    assert node.led() == {"a", "b", "c"}
+
+
 async def test_a_worker_that_was_suspended_does_not_take_over(node: Node) -> None:
     """What was due meanwhile was not late because of Temporal."""
     node.is_hosted = False
