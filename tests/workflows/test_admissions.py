@@ -21,7 +21,7 @@ from proto.temporal.signals import BehaviourCommitted
 from tests.patience import PATIENCE
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.hardware_requests import HardwareRequests
-from worker.delivery.lead import TemporalLeads
+from worker.delivery.lead import LeadUnavailable, TemporalLeads
 from worker.delivery.workflow_signals import is_away
 from worker.temporal.call_budget import CallBudget
 from workflows.decide.node.ledger import IN_FLIGHT
@@ -133,6 +133,24 @@ async def test_what_a_pod_waits_for_is_known(host: Host) -> None:
     host.cpus.gate.set()
     await asyncio.gather(first, second)
     assert [host.requests.why_waits(uid) for uid in "ab"] == ["", ""]
+
+
+async def test_why_a_try_failed_is_known_until_it_succeeds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it is tried again: no hardware is chosen where no worker runs."""
+    asked = asyncio.Event()
+
+    async def unanswered(_: Any) -> None:
+        if host.requests.why_waits("a") != "its hardware is being chosen; a device plugin may take long to answer":
+            asked.set()
+        raise LeadUnavailable("node/n does not answer")
+
+    monkeypatch.setattr(host.requests, "_ask", unanswered)
+    asking = asyncio.create_task(host.requests.admit(pod("a"), lambda: ()))
+    await asked.wait()
+    why = "the worker of this node, which chooses it, does not answer (node/n does not answer)"
+    assert host.requests.why_waits("a") == f"it waits for its hardware: {why}"
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
 
 
 async def test_a_pod_is_rejected_with_the_kubelets_reason(host: Host) -> None:

@@ -77,9 +77,9 @@ class HardwareRequests:
         """Return what a pod waits for that is being asked for; empty for another one."""
         if uid not in self._waiting:
             return ""
-        first, name = self._first
-        if (why := self._waiting[uid]) and first != uid:
+        if why := self._waiting[uid]:
             return f"it waits for its hardware: {why}"
+        first, name = self._first
         if first in {"", uid}:
             return "its hardware is being chosen; a device plugin may take long to answer"
         return f"its hardware is chosen after that of {name}: pods have theirs chosen one after the other"
@@ -126,7 +126,9 @@ class HardwareRequests:
                 try:
                     rejection = await self._ask(request)
                 except UNANSWERED as error:
-                    why = f"{type(error).__name__}: {error}"
+                    why = (
+                        f"the worker of this node, which chooses it, does not answer ({error or type(error).__name__})"
+                    )
                 else:
                     if rejection is None:
                         return None

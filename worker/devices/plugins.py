@@ -84,8 +84,8 @@ class DevicePlugins:
 
     @property
     def inventory(self) -> Inventory:
-        """Return what is listed, by resource."""
-        return {name: one.listed for name, one in self._resources.items()}
+        """Return what is listed, by resource; a plugin that has not been reached yet has none."""
+        return {name: one.listed for name, one in self._resources.items() if one.endpoint or one.going}
 
     def known_before(self, resources: Iterable[str]) -> None:
         """Take the resources of a checkpoint; each is gone in five minutes if no plugin registers it."""

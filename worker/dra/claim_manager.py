@@ -101,6 +101,17 @@ class ClaimManager:
             except (ClaimRefused, DriverMissing) as error:
                 _log.info("Unpreparing pod resources failed, will retry", podUID=uid, err=str(error))
 
+    async def regain(self, pod: PodKey, pod_spec: PodJson) -> None:
+        """Prepare the claims of a running pod that the state file has lost; what fails is tried again the next time."""
+        try:
+            await self._prepare(pod, pod_spec)
+        except (ClaimRefused, ClaimUnknown, DriverMissing, ResourcesRefused) as error:
+            _log.warning(
+                "the claims of a pod are lost, and cannot be prepared again yet", podUID=pod.uid, err=str(error)
+            )
+        else:
+            _log.info("prepared the claims of a pod again, which a lost state file did not know", podUID=pod.uid)
+
     async def _timed(self, operation: str, work: Awaitable[_Result]) -> _Result:
         clock, failed = asyncio.get_running_loop().time, True
         began = clock()

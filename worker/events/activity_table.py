@@ -32,9 +32,11 @@ from proto.temporal.failure_types import (
     RUNTIME_UNAVAILABLE,
     VOLUME_ATTACHMENT_LIMIT_EXCEEDED,
 )
+from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.hooks import Hook
 from proto.temporal.pod import ContainerState
 from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence, container_reference
+from workflows.decide.devices.requests import NOT_REGISTERED
 from workflows.decide.hooks.hooks import FAILED_POST_START, FAILED_PRE_STOP
 
 WAITING_REASONS: Final = frozenset({PREDECESSOR_PRESENT, RUNTIME_UNAVAILABLE})
@@ -219,7 +221,13 @@ def _not_prepared(subject: Subject, _: PrepareResources, fault: Fault) -> Iterat
     yield Occurrence(subject.pod, WARNING, FAILED_PREPARE_DYNAMIC_RESOURCES, fault.message)
 
 
+def _not_given(subject: Subject, _: AllocateHardware, fault: Fault) -> Iterator[Occurrence]:
+    if fault.reason == NOT_REGISTERED:  # the pod waits; for any other reason it is rejected, which is told
+        yield Occurrence(subject.pod, WARNING, fault.reason, fault.message)
+
+
 TABLE: Final[Mapping[type, Row]] = {
+    AllocateHardware: Row(failed=_not_given),
     RunPodSandbox: Row(began=_sandbox_began, done=_sandbox_done, failed=_sandbox_failed),
     PullImage: Row(done=_pulled, failed=_not_pulled),
     StartContainer: Row(done=_started, failed=_not_started),

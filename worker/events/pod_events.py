@@ -20,6 +20,7 @@ from proto.temporal.activities.requests import (
     StartContainer,
     StopContainer,
 )
+from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.pod import PodKey, ProbeKind
 from worker.events.activity_table import TABLE, WAITING_REASONS, Fault, Row, Subject, missing_cluster_dns
 from worker.events.event import NORMAL, WARNING, ObjectReference, Occurrence
@@ -118,7 +119,7 @@ class PodEvents:
 
     def _row(self, request: Any) -> tuple[Row, Subject] | None:
         row = TABLE.get(type(request))
-        return (row, self._subject(request.pod)) if row else None
+        return (row, self._subject(_pod_of(request))) if row else None
 
     def _subject(self, pod: PodKey) -> Subject:
         return Subject(ObjectReference("Pod", pod.name, pod.uid, pod.namespace), self._spec(pod.uid))
@@ -159,6 +160,14 @@ class PodEvents:
     def _take(self, found: Iterable[Occurrence]) -> None:
         for one in found:
             self.recorder.take(one)
+
+
+def _pod_of(request: Any) -> PodKey:
+    if isinstance(request, AllocateHardware):
+        metadata = request.pod["metadata"]
+        return PodKey(metadata["namespace"], metadata["name"], metadata["uid"])
+    pod: PodKey = request.pod
+    return pod
 
 
 def _pull_key(pod: PodKey, container: str) -> str:

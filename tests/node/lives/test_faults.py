@@ -150,7 +150,7 @@ def test_bad_manifests_are_told_and_touch_no_other_pod(node: TempoletNode) -> No
     told = {Path(one.path).name: one.message for one in refused}
     assert "spec.nodeNam" in told["unknown.json"]
     assert "spec.resourceClaims" in told["later.json"]
-    assert "a standalone node has no source for it" in told["later.json"]
+    assert "a static pod has no source for it" in told["later.json"]
     assert "fifo.yaml" in told
     (node.manifests / "folder.yaml").rmdir()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -155,6 +156,20 @@ async def test_a_second_registration_replaces_the_first_without_a_gap(tmp_path: 
             await here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"])
             assert here.plugins.inventory == {GPU: TWO}
         assert len([name for name, _ in plugin.calls if name == "GetDevicePluginOptions"]) == 21
+
+
+async def test_a_plugin_that_was_not_reached_yet_has_no_resource(tmp_path: Path) -> None:
+    """Else the Node would have it with zero, for good."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "p"))
+    listening.listen()  # and never answers
+    async with node() as here:
+        registers = asyncio.create_task(here.plugins.register(GPU, str(tmp_path / "p"), ["v1beta1"]))
+        await asyncio.to_thread(listening.accept)
+        assert here.plugins.inventory == {}
+        registers.cancel()
+        await asyncio.gather(registers, return_exceptions=True)
+    listening.close()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from activities.clients.dra import dra_plugin
 from activities.clients.dra.dra_drivers import DRA_PLUGIN, DraDrivers
 from activities.clients.plugins.kinds import register
 from activities.dra.services import ResourcesRefused
+from proto.dra.claims import Claim
 from proto.dra.v1 import api_pb2 as api
+from proto.pod_snapshot import PodSnapshot
 from proto.temporal.activities.claims import ClaimedDevice, PreparedResources
 from proto.temporal.pod import PodKey
 from tests.activities.clients.dra.serving import NAME, FaultyPlugin, prepared, serving_plugin
 from worker.dra.claim_manager import ClaimManager, load_accounts
+from worker.dra.of_this_node import is_without_claims
 from worker.settings.kubelet.configuration import ConfigurationRefused
+from workflows.decide.claims.accounts import Accounts, ClaimAccount
 from workflows.decide.claims.checkpoint import STATE_FILE
 
 WEB, OTHER = PodKey("default", "web", "uid-web"), PodKey("default", "other", "uid-other")
@@ -158,6 +163,50 @@ async def test_what_died_while_a_driver_was_asked_is_undone(scene: Scene) -> Non
     await scene.restarted().undo_orphans({"uid-other"})
     assert scene.plugin.asked[-1] == (UNPREPARE, ["a"])
     assert scene.on_disk() == {}
+
+
+async def test_a_lost_state_file(scene: Scene) -> None:
+    """What a running pod uses is prepared again, once its driver has registered, and undone with it."""
+    pod, container = using(WEB, "a"), {"name": "c", "resources": {"claims": [{"name": "a"}]}}
+    await scene.manager.prepare(WEB, pod)
+    (scene.root / STATE_FILE).unlink()
+    manager = scene.restarted()
+    with pytest.raises(ValueError, match="unable to get claim info for ResourceClaim a"):
+        manager.cdi_devices(pod, container)
+    await manager.regain(WEB, using(WEB, "missing"))
+    assert scene.on_disk() == {}
+    await manager.regain(WEB, pod)
+    assert manager.cdi_devices(pod, container) == ("t.test/c=a",)
+    await manager.unprepare(WEB.uid)
+    assert scene.plugin.asked == [(PREPARE, ["a"]), (PREPARE, ["a"]), (UNPREPARE, ["a"])]
+
+
+LIVES = PodSnapshot(
+    *("", "n", WEB.namespace, WEB.name, WEB.uid, "api", "", "sync"),
+    sandbox_id="s",
+    sandbox_ready=True,
+    may_have_claims=True,
+    pod=using(WEB, "a"),
+)
+KNOWN = {("default", "a"): ClaimAccount(claim=Claim("default", "a", "uid-a"), pods=frozenset({WEB.uid}))}
+
+
+@pytest.mark.parametrize(
+    ("pod", "accounts", "lost"),
+    [
+        pytest.param(LIVES, {}, True, id="a-running-pod-of-which-nothing-is-known"),
+        pytest.param(LIVES, KNOWN, False, id="it-is-known"),
+        pytest.param(replace(LIVES, sandbox_id=""), {}, False, id="before-its-sandbox"),
+        pytest.param(replace(LIVES, sandbox_ready=False), {}, False, id="it-gets-another-sandbox"),
+        pytest.param(replace(LIVES, lifecycle="terminating"), {}, False, id="it-ends"),
+        pytest.param(replace(LIVES, deleting=True), {}, False, id="it-is-deleted"),
+        pytest.param(replace(LIVES, may_have_claims=False), {}, False, id="it-uses-none"),
+        pytest.param(replace(LIVES, pod={}), {}, False, id="a-snapshot-without-its-pod"),
+    ],
+)
+def test_which_pods_are_prepared_again(pod: PodSnapshot, accounts: Accounts, lost: bool) -> None:
+    """Those that run, and whose claims nobody knows any more."""
+    assert is_without_claims(pod, accounts) is lost
 
 
 async def test_a_driver_that_hangs_holds_up_only_who_needs_it(tmp_path: Path, scene: Scene) -> None:

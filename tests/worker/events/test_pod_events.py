@@ -21,6 +21,7 @@ from proto.temporal.activities.requests import (
     StopPodSandbox,
 )
 from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.hardware.ledger import AllocateHardware
 from proto.temporal.hooks import Hook, HookEnded
 from proto.temporal.pod import ContainerState, PodKey, ProbeKind
 from worker.events.activity_table import go_duration
@@ -37,6 +38,7 @@ RUNNING = RuntimeContainer("web", "c1", "s1", 0, ContainerState.RUNNING)
 START = StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "image": "nginx:1"}, {})
 STOP = StopContainer(POD, "web", "c1", timedelta(seconds=30), ASKED, "PodDeleted: its object was deleted in the API")
 PRE_STOP = RunHook(POD, "web", "c1", Hook.PRE_STOP, {}, reason="PodDeleted: its object was deleted in the API")
+ALLOCATE = AllocateHardware({"metadata": {"namespace": "default", "name": "web", "uid": "uid-1"}, "spec": {}})
 PULL = PullImage(POD, "nginx:1", "IfNotPresent")
 PULLED = PulledImage("sha256:1", size_bytes=1234, took=timedelta(seconds=2.5), waited=timedelta(seconds=1))
 
@@ -292,6 +294,11 @@ def test_what_goes_well(events: PodEvents, told: Told, request_: Any, answer: An
             PrepareResources(POD, {}), "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: no",
             ["W FailedPrepareDynamicResources: Failed to prepare dynamic resources: no"], id="claims-not-prepared",
         ),
+        pytest.param(
+            ALLOCATE, "DevicePluginNotRegistered", "example.com/gpu: waiting for its device plugin to register",
+            ["W DevicePluginNotRegistered: example.com/gpu: waiting for its device plugin to register"], id="no-device-plugin",
+        ),
+        pytest.param(ALLOCATE, "UnexpectedAdmissionError", "no", [], id="rejected-for-its-hardware"),
     ],
 )  # fmt: skip
 def test_what_fails(events: PodEvents, told: Told, request_: Any, reason: str, message: str, lines: list[str]) -> None:

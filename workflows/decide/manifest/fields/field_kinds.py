@@ -76,7 +76,7 @@ def refused(kind: Kind, instead: str) -> Field:
     return Field(kind, Support.NOT_YET, instead=instead)
 
 
-NEEDS_API: Final = "a standalone node has no source for it; on a node of a cluster the API server provides it"
+NEEDS_API: Final = "a static pod has no source for it; a pod of the API server has one"
 """Why a field is refused in a manifest that a pod of the API may have."""
 ON: Final = True
 OFF: Final = False

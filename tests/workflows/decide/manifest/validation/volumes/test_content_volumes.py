@@ -169,7 +169,7 @@ def test_what_only_an_api_server_can_give_is_refused_by_its_path(kind: str) -> N
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "volumes": [volume]}}
     [said] = read_structure(pod, POD).not_yet
     assert said.startswith(f"spec.volumes[0].projected.sources[0].{kind}: not supported: ")
-    assert "the API server provides it" in said
+    assert "a static pod has no source for it" in said
 
 
 @pytest.mark.parametrize("kind", ["configMap", "secret", "downwardAPI", "projected"])
