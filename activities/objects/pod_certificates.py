@@ -58,5 +58,7 @@ class NoPodCertificates:
     """A node without an API server, or with the feature gate PodCertificateRequest off (the default)."""
 
     async def certificate(self, wanted: WantedCertificate) -> PodCertificate:  # noqa: ARG002 - there are none of any
-        """Refuse, in the kubelet's words (pkg/kubelet/podcertificate NoOpManager)."""
-        raise PodCertificateRefused("unimplemented")
+        """Refuse, in the kubelet's word (pkg/kubelet/podcertificate NoOpManager) and with what it lacks."""
+        raise PodCertificateRefused(
+            "unimplemented: a podCertificate needs the feature gate PodCertificateRequest, which is off on this node"
+        )

@@ -8,6 +8,7 @@ the volumes keep the old files meanwhile.
 import asyncio
 import contextlib
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,8 @@ from activities.objects.pod_certificates import PodCertificate, PodCertificateRe
 from activities.objects.tokens import BoundPod
 from proto.kubernetes.contents.projections import pod_certificate_key
 from proto.pod_snapshot import PodSnapshot, has_ended
+from proto.temporal.failure_types import FAILED_MOUNT
+from proto.temporal.mounted import UNKNOWN
 from proto.temporal.signals import ObjectsChanged
 from worker.api_objects.change_signals import SOURCE, SendSignal
 from worker.api_objects.informer import Informer
@@ -42,13 +45,15 @@ LONGEST_PAUSE: Final = timedelta(minutes=5)
 AT_ONCE: Final = 2
 """Keys that are made at a time: one of RSA takes seconds of a core."""
 UNUSED_FOR: Final = timedelta(minutes=10)
-"""A pod that is not on the node, and whose volume was not mounted for so long, is forgotten."""
+"""A pod that was never listed, and whose volume was not mounted for so long, is forgotten."""
 SIGNALLED_AGAIN: Final = timedelta(minutes=10)
 """A pod that still shows an older certificate is signalled again after that."""
 SETTLE: Final = 0.05
 """Seconds to wait after a change, for related ones come together."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_NAME: Final = re.compile(r'"req-[a-z0-9]+" ')
+"""Of a request: another one at each try, which would be another event each time."""
 _log: Final = structlog.get_logger(__name__)
 Place = tuple[str, str, int]
 States = Mapping[tuple[str, str], int]
@@ -73,6 +78,8 @@ class _Kept:
 
     wanted: WantedCertificate
     used_at: datetime
+    is_listed: bool = False
+    """Its pod was among those of the node."""
     record: Record = field(default_factory=Record)
     told: set[str] = field(default_factory=set)
     """Reasons of events about its age."""
@@ -140,11 +147,14 @@ class PodCertificates:
         found = one_by_one("certificates of pods", pods, lambda one: list(projections(one)), lambda one: one.uid)
         shown = [(pod, wanted) for pod, several in found for wanted in several]
         for _, wanted in shown:
-            self._of(wanted)
+            self._of(wanted).is_listed = True
+        had_some = bool(self._kept)
         self._forget({wanted.place for _, wanted in shown})
-        if self._kept:
+        if had_some:
             await asyncio.gather(*map(self._look_at, list(self._kept.values())))
             self._reports.show(self.states())
+        for pod, wanted in shown:
+            self._tell_refused_renewal(pod, wanted)
         await asyncio.gather(*(self._signal(pod, wanted, send_signal) for pod, wanted in shown))
 
     def states(self) -> States:
@@ -164,7 +174,23 @@ class PodCertificates:
     def _forget(self, places: set[Place]) -> None:
         """Forget pods that are over or gone; one whose volumes are mounted now may not be listed yet."""
         oldest = self._now() - UNUSED_FOR
-        self._kept = {place: one for place, one in self._kept.items() if place in places or one.used_at > oldest}
+        self._kept = {
+            place: one
+            for place, one in self._kept.items()
+            if place in places or (not one.is_listed and one.used_at > oldest)
+        }
+
+    def _tell_refused_renewal(self, pod: PodSnapshot, wanted: WantedCertificate) -> None:
+        """Tell at each look of a pod that keeps an old certificate for good: a kubelet fails to mount the volume again."""
+        record = self._kept[wanted.place].record
+        shown = pod.objects.get(pod_certificate_key(wanted.volume, wanted.index), UNKNOWN)
+        if record.refused is None or shown == UNKNOWN:  # else the mount that waits for it says why
+            return
+        try:
+            record.certificate()
+        except PodCertificateRefused as refused:
+            message = f'MountVolume.SetUp failed for volume "{wanted.volume}" : {refused}'
+            self._reports.warn(wanted.pod, FAILED_MOUNT, message)
 
     def _wait(self) -> timedelta:
         now = self._now()
@@ -189,7 +215,7 @@ class PodCertificates:
                 _log.warning(
                     "a certificate of a pod cannot be had now", pod=where, volume=kept.wanted.volume, err=str(error)
                 )
-                kept.trouble, kept.not_before = str(error), now + kept.pause
+                kept.trouble, kept.not_before = _NAME.sub("", str(error)), now + kept.pause
                 kept.pause = min(kept.pause * 2, LONGEST_PAUSE)
             else:
                 kept.trouble, kept.pause = "", FIRST_PAUSE

@@ -211,18 +211,54 @@ async def test_what_the_api_server_refuses_is_said_and_others_go_on(asking: Aski
     pod, other = asking.pod("web"), asking.pod("other")
     await asking.request(other)
     gone = replace(asking.wanted(pod), pod=BoundPod(pod.namespace, "web", "another-uid"))
-    with pytest.raises(PodCertificateRefused, match=r"^credential bundle is not issued yet: .*pod"):
+    with pytest.raises(PodCertificateRefused, match=r"^credential bundle is not issued yet: .*pod") as refused:
         await asking.certificates.certificate(gone)
+    assert "req-" not in str(refused.value), "an event that is the same each time is one event"
     asking.signer.issue(await asking.request(pod))
     await asking.told()
+
+
+async def test_a_refused_renewal_is_told_for_as_long_as_the_pod_goes_on(asking: Asking) -> None:
+    """It keeps the old certificate, which expires; a kubelet's event of the mount is repeated, too."""
+    pod = asking.pod("web")
+    asking.signer.issue(await asking.request(pod))
+    pod = replace(pod, objects={KEY: await asking.told()})
+    asking.node.publish(pod)
+    asking.forward(hours=1, minutes=1)
+    asking.signer.refuse(await asking.request(pod), "Denied")
+    await asking.until(lambda: asking.heard.events, "an event")
+    asking.heard.events.clear()
+    await asking.look()
+    await asking.look()
+    words = 'MountVolume.SetUp failed for volume "creds" : PodCertificateRequest was permanently denied: '
+    words += 'reason="Asked" message="by a test"'
+    assert set(asking.heard.events) == {("web", "FailedMount", words)}
+    assert len(asking.heard.events) >= 2
+    asking.node.publish(replace(pod, deleting=True))
+    asking.heard.events.clear()
+    await asking.look()
+    assert asking.heard.events == []
 
 
 async def test_a_pod_that_is_over_is_forgotten(asking: Asking) -> None:
-    """With its private key; one whose volume was mounted a moment ago is not."""
+    """With its private key, and metrics count it no more."""
     pod = asking.pod("web")
     asking.signer.issue(await asking.request(pod))
     await asking.told()
+    await asking.look()
+    assert sum(asking.heard.states.values()) == 1
     asking.node.publish(replace(pod, deleting=True))
+    await asking.look()
+    assert (asking.certificates.states(), asking.heard.states) == ({}, {})
+
+
+async def test_a_pod_that_is_not_listed_yet_is_kept(asking: Asking) -> None:
+    """Its volume was mounted a moment ago; a minute is long for the first snapshot of a pod, ten are too long."""
+    pod = asking.pod("web")
+    wanted = asking.wanted(pod)
+    asking.node.pods.clear()
+    with pytest.raises(PodCertificateRefused):
+        await asking.certificates.certificate(wanted)
     await asking.look()
     assert sum(asking.certificates.states().values()) == 1
     asking.forward(minutes=11)
