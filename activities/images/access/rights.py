@@ -67,7 +67,7 @@ class PullRights:
 
     def why_denied(self, image: str, image_ref: str) -> str:
         """Explain why an image on the node may not be used; from memory."""
-        return why_denied(self.records.known(image, image_ref))
+        return why_denied(image, self.records.known(image, image_ref))
 
     def standing(self, image: str, image_ref: str) -> Standing:
         """Judge an image on the node without the pod's logins; from memory."""

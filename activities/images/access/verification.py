@@ -89,18 +89,18 @@ def standing(verification: Verification, image: str, known: Known) -> Standing:
     return Standing.ASK_LOGINS if rights.secrets or rights.service_accounts else Standing.DENIED
 
 
-def why_denied(known: Known) -> str:
+def why_denied(image: str, known: Known) -> str:
     """Explain why the image on the node may not be used instead of a failed pull.
 
-    Names images, but no secret or login.
+    Names no secret and no login, nor other names of the image: they may be repositories of another tenant.
     """
-    names = known.record.rights if known.record else {}
+    names, own = known.record.rights if known.record else {}, name_of(image)
     if known.broken:
         how = "and the record of who pulled it cannot be read"
-    elif guarded := sorted(name for name, rights in names.items() if not rights.everyone):
-        how = f"pulled with a login for {', '.join(guarded)}"
+    elif own in names and not names[own].everyone:
+        how = f"pulled with a login for {own}"
     elif names:
-        how = f"pulled by the name of {', '.join(sorted(names))}"
+        how = "pulled by another name"
     elif known.record or known.intended:
         how = "and it is unknown with which credentials it was pulled"
     else:

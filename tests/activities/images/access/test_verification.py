@@ -37,9 +37,9 @@ def recorded(rights: Rights | None, name: str = NAME) -> Known:
 @pytest.mark.parametrize(
     ("known", "how"),
     [
-        pytest.param(recorded(BY_SECRET, "r.io/own/app"), "pulled with a login for r.io/own/app", id="another-name"),
+        pytest.param(recorded(BY_SECRET, "r.io/own/app"), "pulled by another name", id="another-tenants-name"),
         pytest.param(recorded(BY_SECRET), f"pulled with a login for {NAME}", id="another-secret"),
-        pytest.param(recorded(Rights(everyone=True), "r.io/app"), "pulled by the name of r.io/app", id="public-there"),
+        pytest.param(recorded(Rights(everyone=True), "r.io/app"), "pulled by another name", id="public-there"),
         pytest.param(recorded(None), "and it is unknown with which credentials it was pulled", id="nobody-s"),
         pytest.param(
             Known(intended=True), "and it is unknown with which credentials it was pulled", id="only-an-intent"
@@ -49,9 +49,9 @@ def recorded(rights: Rights | None, name: str = NAME) -> Known:
     ],
 )
 def test_why_an_image_that_is_there_does_not_do(known: Known, how: str) -> None:
-    """Names of images; never of a secret."""
+    """Never the name of a secret, nor that of another tenant's repository."""
     words = "this pod has to show a right to it, by a login that the registry takes"
-    assert why_denied(known) == f"the image is on this node, {how}: {words}"
+    assert why_denied(f"{NAME}:1", known) == f"the image is on this node, {how}: {words}"
 
 
 @pytest.mark.parametrize(
