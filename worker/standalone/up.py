@@ -22,7 +22,7 @@ from activities.clients.systemd.units import systemd_error
 from activities.files.atomic_files import sync_folder, write_atomically
 from activities.machine.cgroup_names import CgroupDriver
 from proto.pod_snapshot import read_snapshots
-from worker.daemon.config import node_name
+from worker.daemon.config import STATE_DIRECTORY, node_name
 from worker.documents.printable import printable
 from worker.machine.fitness import MachineUnfit, refuse_unfit_machine
 from worker.poller.manifests.manifest import NodeOfManifests, read_manifest
@@ -53,10 +53,12 @@ from worker.standalone.node_config import (
 from worker.standalone.progress import Progress
 from worker.standalone.settings import OtherSettings, Settings
 from worker.standalone.temporal_server import LOOPBACK, ROOT_USER, TemporalFailed, TemporalSilent, is_free
+from worker.telemetry.process_state import process_state
 from worker.temporal.keys import create_key_file
 from worker.temporal.private_files import KeyFileRefused
 
 PODS_WITHIN: Final = timedelta(minutes=2)  # image pulls included
+ASKED_WITHIN: Final = timedelta(seconds=2)
 HEALTHY_WITHIN: Final = timedelta(minutes=3)  # a slow machine takes one; what has ended is told at once
 JOINED_WITHIN: Final = timedelta(seconds=60)
 GIVEN_RUNTIME_WITHIN: Final = timedelta(seconds=10)
@@ -222,13 +224,12 @@ def _refuse_taken_ports(settings: Settings, role: str) -> None:
 
 
 def _healthy(settings: Settings, role: str) -> Identity:
-    """Wait until a process answers on its healthz; raises UpFailed with the end of its log if it does not."""
-    port = healthz_port(settings, role)
+    """Wait until a process works; raises UpFailed with the end of its log if it does not."""
     until = time.monotonic() + HEALTHY_WITHIN.total_seconds()
     answer = ""
     while identity := node_process(settings, role).running():
         try:
-            if not port or _answers(port):
+            if _works(settings, role, identity):
                 return identity
         except OSError as error:
             answer = str(error)
@@ -239,9 +240,19 @@ def _healthy(settings: Settings, role: str) -> Identity:
     raise _ended(settings, role)
 
 
+def _works(settings: Settings, role: str, process: Identity) -> bool:
+    """Ask a process on its healthz, or on its own socket if it has none; raises OSError for an error. The cluster tells of the node's."""
+    if port := healthz_port(settings, role):
+        return _answers(port)
+    if role not in {"worker", "poller"}:
+        return True
+    state = asyncio.run(process_state(settings.root_dir / STATE_DIRECTORY, role, ASKED_WITHIN))
+    return state is not None and state.ready and state.pid == process.pid
+
+
 def _answers(port: int) -> bool:
     """Check a healthz; raises OSError if it reports an error, or does not answer."""
-    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=2) as answer:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=ASKED_WITHIN.total_seconds()) as answer:
         return bool(answer.status == HTTPStatus.OK)
 
 

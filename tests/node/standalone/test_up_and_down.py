@@ -25,7 +25,7 @@ from worker.standalone.cri_client import CriClient
 from worker.standalone.down import DownFailed, down, what_is_left
 from worker.standalone.given_configuration import read_given
 from worker.standalone.progress import Progress
-from worker.standalone.settings import Settings, recorded
+from worker.standalone.settings import Ports, Settings, recorded
 from worker.standalone.up import UpFailed, up
 from workflows.decide.cpus.state_file import STATE_FILE
 
@@ -126,8 +126,11 @@ def test_a_node_has_the_configuration_that_was_given(node: Settings, tmp_path: P
         up(node, [], silent())
 
 
-def test_a_record_that_refuses_the_start_is_told(node: Settings) -> None:
+@pytest.mark.parametrize("healthz", [pytest.param(True, id="healthz"), pytest.param(False, id="none")])
+def test_a_record_that_refuses_the_start_is_told(node: Settings, healthz: bool) -> None:
     """The worker ends a moment after its start; nobody takes it for healthy before."""
+    if not healthz:
+        node = dataclasses.replace(node, ports=Ports(node.ports.ui, worker_healthz=0, poller_healthz=0))
     node.root_dir.mkdir(parents=True)
     (node.root_dir / STATE_FILE).write_text("garbage")
     with pytest.raises(UpFailed, match=rf"(?s)the worker has ended.*{STATE_FILE}"):
