@@ -10,11 +10,13 @@ of running actions the same block does both.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any, Final
 
 from activities.execution.attempt import current_attempt
 from activities.execution.running_actions import Work, current_work
+from proto.temporal.activities.heartbeats import Waits
 
 LONGEST_PAUSE: Final = timedelta(seconds=20)
 _SHARE: Final = 3
@@ -25,7 +27,18 @@ class Heartbeat:
     """What a work says of itself; `say` changes it."""
 
     def __init__(self, details: object) -> None:
-        self.details = details
+        self.details = self._doing = details
+        self._waits: list[str] = []
+
+    def wait_for(self, what: str, *, at_once: bool) -> None:
+        """Say that the work waits until something holds."""
+        self._waits.append(what)
+        (self.say_now if at_once else self.say)(Waits(str(self._doing), tuple(self._waits)))
+
+    def waited_for(self, what: str) -> None:
+        """Say that this wait is over."""
+        self._waits.remove(what)
+        self.say(Waits(str(self._doing), tuple(self._waits)) if self._waits else self._doing)
 
     def say(self, details: object) -> None:
         """Set the details of the next heartbeats; never a secret."""
@@ -74,6 +87,26 @@ class Beats:
             self._attempt.say(*self._attempt.earlier)
 
 
+_heart: ContextVar[Heartbeat | None] = ContextVar("heart", default=None)
+
+
+@contextmanager
+def waiting_until(what: str, *, at_once: bool = False) -> Iterator[None]:
+    """Say in the heartbeats of the activity around it until what it waits while the block runs; never a secret.
+
+    `at_once` sends a heartbeat, for a wait that is seldom and long; else the next one says it.
+    """
+    heart = _heart.get()
+    if heart is None:
+        yield
+        return
+    heart.wait_for(what, at_once=at_once)
+    try:
+        yield
+    finally:
+        heart.waited_for(what)
+
+
 def earlier_details() -> Sequence[Any]:
     """Return what the earlier try of this activity said last; what ended in this process is known without Temporal."""
     work = current_work()
@@ -91,13 +124,16 @@ def beating() -> Iterator[Beats]:
 @asynccontextmanager
 async def heartbeating(details: object) -> AsyncIterator[Heartbeat]:
     """Say what the block does in heartbeats, at a third of the activity's heartbeat timeout; without one, none."""
-    work = current_work()
-    if work is not None:
-        yield _OfWork(work, details)
-        return
-    heart, attempt = Heartbeat(details), current_attempt()
-    with _repeated(lambda: attempt.say(heart.details), attempt.heartbeat_timeout):
-        yield heart
+    work, attempt = current_work(), current_attempt()
+    heart = Heartbeat(details) if work is None else _OfWork(work, details)
+    outer = _heart.get()
+    _heart.set(heart)
+    timeout = attempt.heartbeat_timeout if work is None else None  # those who wait for the work send its details
+    try:
+        with _repeated(lambda: attempt.say(heart.details), timeout):
+            yield heart
+    finally:
+        _heart.set(outer)
 
 
 @contextmanager

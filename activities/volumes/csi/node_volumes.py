@@ -16,6 +16,7 @@ from typing import Any
 
 from activities.clients.csi_driver import CsiError, CsiNode, connected
 from activities.clients.csi_drivers import DriverNotRegistered
+from activities.execution.heartbeat import waiting_until
 from activities.files import mounts
 from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
@@ -138,7 +139,10 @@ class NodeVolumes:
             self._drivers.published.discard(str(place.target))
             if not record.unpublished:
                 try:
-                    await node.unpublish(record.handle, str(place.target))
+                    with waiting_until(
+                        f"CSI driver {record.driver} has unpublished {record.handle} (NodeUnpublishVolume)"
+                    ):
+                        await node.unpublish(record.handle, str(place.target))
                 except CsiError as error:
                     raise VolumeFailed(f"kubernetes.io/csi: Unmounter.TearDownAt failed: {error}") from None
             if record.lifecycle != Lifecycle.EPHEMERAL:
@@ -206,7 +210,8 @@ class NodeVolumes:
         secrets = await read_secret(self._services.objects, volume.stage_secret, "NodeStageSecretRef")
         staging = str(await asyncio.to_thread(place.record_staging, *key))
         try:
-            await node.stage(stage_request(mounting.asking, staging, secrets))
+            with waiting_until(f"CSI driver {volume.driver} has staged volume {volume.name} (NodeStageVolume)"):
+                await node.stage(stage_request(mounting.asking, staging, secrets))
         except CsiError as error:
             if error.is_final:
                 await asyncio.to_thread(_forget_unstaged, place, key)
@@ -224,7 +229,8 @@ class NodeVolumes:
         about_pod, secrets = (about_pod, secrets | tokens) if rules.tokens_in_secrets else (about_pod | tokens, secrets)
         places = (mounting.told_staging, str(place.target))
         try:
-            await node.publish(publish_request(mounting.asking, places, about_pod, secrets))
+            with waiting_until(f"CSI driver {volume.driver} has published volume {volume.name} (NodePublishVolume)"):
+                await node.publish(publish_request(mounting.asking, places, about_pod, secrets))
         except CsiError as error:
             if error.is_final and not mounting.again:
                 await asyncio.to_thread(self._forget_unpublished, mounting)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from activities.clients.api_server.errors import ApiAway, ApiRefused
 from activities.clients.api_server.resources import NODES
+from activities.execution.heartbeat import waiting_until
 from activities.volumes.plugin.volume_type import NotAttached
 from proto.volumes_in_use import reported_volumes
 
@@ -26,14 +27,23 @@ _LONGEST_PAUSE: Final = 2.0
 _Answer = TypeVar("_Answer")
 
 
-async def wait_for(look: Callable[[], Awaitable[_Answer | None]], failure: Callable[[float], NotAttached]) -> _Answer:
-    """Look with back-off until there is an answer; raises `failure` of so many seconds if there is none in time."""
+async def wait_for(
+    look: Callable[[], Awaitable[_Answer | None]], failure: Callable[[float], NotAttached], what: str
+) -> _Answer:
+    """Look with back-off until there is an answer; raises `failure` of so many seconds if there is none in time.
+
+    `what` is what will hold then, for the heartbeats of the activity that waits.
+    """
     seconds, pause = ATTACHED_WITHIN.total_seconds(), _FIRST_PAUSE
     try:
         async with asyncio.timeout(seconds):
-            while (answer := await look()) is None:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+            if (answer := await look()) is not None:
+                return answer
+            with waiting_until(what, at_once=True):
+                while answer is None:
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, _LONGEST_PAUSE)
+                    answer = await look()
             return answer
     except TimeoutError:
         raise failure(seconds) from None
@@ -48,6 +58,7 @@ async def wait_reported(root_dir: Path, name: str, node: str, *, shown: str) -> 
     await wait_for(
         look,
         lambda seconds: NotAttached(f"{shown} is not marked in-use in the status of node {node} after {seconds:g} s"),
+        f"{shown} is marked in-use in the status of node {node}",
     )
 
 
@@ -69,5 +80,7 @@ async def wait_in_node_status(api: "ApiServer", name: str, node: str, *, shown: 
         return any(one.get("name") == name for one in status.get("volumesAttached") or ()) or None
 
     await wait_for(
-        look, lambda seconds: NotAttached(f"{shown} is not attached to node {node} after {seconds:g} s: {why}")
+        look,
+        lambda seconds: NotAttached(f"{shown} is not attached to node {node} after {seconds:g} s: {why}"),
+        f"{shown} is attached to node {node} according to its status",
     )

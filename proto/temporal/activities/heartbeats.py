@@ -1,4 +1,4 @@
-"""Heartbeat details of long activities: what their next try, in another worker, starts from."""
+"""Heartbeat details of long activities: what their next try, in another worker, starts from, or what they wait for."""
 
 from dataclasses import dataclass
 
@@ -31,3 +31,12 @@ class HookProgress:
     doing: str
     failed: int = 0
     """How many tries are known to have failed; the outcome of any other is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The heartbeat details of an activity that waits for others; `tempolet explain` and Temporal's UI show them."""
+
+    doing: str
+    waits: tuple[str, ...]
+    """Clauses that will hold: "volume data is attached to node node-7"."""

@@ -11,6 +11,7 @@ from activities.volumes.types.fc import FibreChannel
 from activities.volumes.types.iscsi import Iscsi
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.control_plane import ControlPlane
+from tests.node.operating import tempolet
 from tests.node.tempolet_node import pod_manifest
 from worker.node.object.registration import ATTACH_DETACH
 
@@ -57,6 +58,10 @@ def test_a_node_waits_until_a_disk_is_listed_as_attached(cluster_node: ClusterNo
     cluster_node.api.until(cluster_node.path, in_use, "the disk is in use")
     waiting = cluster_node.pod("disk")
     assert waiting is None or waiting.reason != "FailedMount"
+    told = f"is attached to node {cluster_node.name} according to its status"
+    cluster_node.until(
+        lambda: told in tempolet(cluster_node, "explain", "default/disk")[1], "explain says until what it waits"
+    )
     attached = {"status": {"volumesAttached": [{"name": name, "devicePath": ""}]}}
     cluster_node.api.patch(f"{cluster_node.path}/status", attached)
     failed = cluster_node.until_pod("disk", lambda one: one.reason == "FailedMount", "tries to attach it")

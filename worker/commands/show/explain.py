@@ -51,6 +51,8 @@ LED_BY_WORKER: Final = (
     "the node's worker leads this pod itself, because {}; what happens meanwhile is added to its history"
 )
 LONGEST_REASON: Final = 400
+LONGEST_WAIT: Final = 400
+MOST_WAITS: Final = 20
 STATE_FILES: Final = ("cpu_manager_state", "memory_manager_state", CHECKPOINT)
 """In --root-dir: who has which CPUs, memory and devices."""
 LABELS: Final = {
@@ -73,6 +75,8 @@ class Attempts:
     last_failure: str = ""
     paused: str = ""
     """Who paused the activity."""
+    waits: tuple[str, ...] = ()
+    """Until what the attempt waits, by its last heartbeat."""
 
     def words(self, now: datetime) -> str:
         """Describe the attempts."""
@@ -81,7 +85,8 @@ class Attempts:
             said += f" (try {self.number}, after {self.last_failure})"
         if self.paused:
             return f"{said} {self.paused}; nothing comes of it until it is unpaused"
-        return said + (f", tried again at {self.next_at.astimezone():%H:%M:%S}" if self.next_at else "")
+        said += f", tried again at {self.next_at.astimezone():%H:%M:%S}" if self.next_at else ""
+        return said + (f"; waits until {', and until '.join(self.waits)}" if self.waits else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,18 @@ def _attempts(one: PendingActivityInfo) -> Attempts:
         one.next_attempt_schedule_time.ToDatetime(tzinfo=UTC) if one.HasField("next_attempt_schedule_time") else None,
         describe_failure(one.last_failure) if one.HasField("last_failure") else "",
         paused_words(one) if one.paused else "",
+        _waits(one) if runs else (),
     )
+
+
+def _waits(one: PendingActivityInfo) -> tuple[str, ...]:
+    """Read from an activity's heartbeat until what it waits; empty for other details."""
+    for payload in one.heartbeat_details.payloads:
+        with contextlib.suppress(ValueError, RecursionError):
+            details = json.loads(payload.data)
+            if isinstance(details, dict) and isinstance(waits := details.get("waits"), list):
+                return tuple(str(wait)[:LONGEST_WAIT] for wait in waits[:MOST_WAITS])
+    return ()
 
 
 def remarks_of(config: NodeConfig, answer: Answer | None, refused: list[Refusal]) -> Iterator[str]:
@@ -275,6 +291,7 @@ def as_json(selector: PodSelector, answer: Answer | None, remarks: list[str]) ->
             for one in explanation.sentences
         ]
         known["tries"] = {
-            about: {"number": one.number, "lastFailure": one.last_failure} for about, one in answer.tries.items()
+            about: {"number": one.number, "lastFailure": one.last_failure, "waits": list(one.waits)}
+            for about, one in answer.tries.items()
         }
     return known

@@ -37,11 +37,15 @@ class _Attaching:
     no_room: bool = False
     told: bool = False
 
+    @property
+    def name(self) -> str:
+        """The VolumeAttachment's."""
+        return attachment_name(self.volume.handle, self.volume.driver, self.node)
+
     async def look(self) -> dict[str, str] | None:
         """Return the publish context once it is attached; raises NotAttached."""
-        name = attachment_name(self.volume.handle, self.volume.driver, self.node)
         try:
-            attachment = (await self.objects.get(ObjectKind.VOLUME_ATTACHMENTS, "", name)).json
+            attachment = (await self.objects.get(ObjectKind.VOLUME_ATTACHMENTS, "", self.name)).json
             if (context := publish_context(attachment)) is not None:
                 return context
             self.why, self.no_room = "it is not attached yet", False
@@ -73,7 +77,8 @@ async def wait_attached(
     With `no_place`, which is called once, also while there is no place for it: raises AttachLimitExceeded in the end.
     """
     attaching = _Attaching(objects, volume, node, no_place)
-    return await wait_for(attaching.look, attaching.failure)
+    attached = f"volume {volume.name} is attached to node {node} (VolumeAttachment {attaching.name})"
+    return await wait_for(attaching.look, attaching.failure, attached)
 
 
 def publish_context(attachment: Mapping[str, Any]) -> dict[str, str] | None:
