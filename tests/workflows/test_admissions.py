@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError, WorkflowUpdateStage
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+    WorkflowUpdateStage,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
@@ -133,6 +139,26 @@ async def test_what_a_pod_waits_for_is_known(host: Host) -> None:
     host.cpus.gate.set()
     await asyncio.gather(first, second)
     assert [host.requests.why_waits(uid) for uid in "ab"] == ["", ""]
+
+
+async def test_a_pod_that_goes_waits_no_longer_for_its_hardware(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the SDK makes of a cancellation; its next requests are not affected."""
+    awaited, result = asyncio.Event(), WorkflowUpdateHandle.result
+
+    async def told(handle: WorkflowUpdateHandle[Any]) -> Any:
+        awaited.set()
+        return await result(handle)
+
+    monkeypatch.setattr(WorkflowUpdateHandle, "result", told)
+    asking = asyncio.create_task(host.requests.admit(pod("a"), lambda: ()))
+    await host.cpus.begun.wait()
+    await awaited.wait()
+    asking.cancel()
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.wait({asking})
+    assert asking.cancelled()
+    host.cpus.gate.set()
+    assert await host.requests.admit(pod("b"), lambda: ()) is None
 
 
 async def test_why_a_try_failed_is_known_until_it_succeeds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,5 +177,7 @@ async def _answer(accepted: WorkflowUpdateHandle[Any]) -> Rejection | None:
     except WorkflowUpdateFailedError as error:
         return rejection_of(error)
     except (TimeoutError, RPCError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+        if (here := asyncio.current_task()) and here.cancelling():  # which the SDK turns into an error of its own
+            raise asyncio.CancelledError from error
         raise LeadUnavailable(f"no answer: {error}") from error
     return None
