@@ -1,12 +1,14 @@
 """Expands CSI volumes that pods use, when their claims have grown (volumemanager: desired_state_of_world_populator.go, reconciler).
 
-Every syncFrequency each claim of a driver that expands volumes is read, and its PersistentVolume only if the claim leaves open that
-it has grown. Nothing tells a node of a change: it may not watch claims. Each driver has a task of its own, which works on one volume
-after the other, and the next round leaves out a driver that is still at work: one that hangs delays no other.
+Every syncFrequency each claim is read, also of a driver that does not expand volumes, which its claim is told; and its
+PersistentVolume only if the claim leaves open that it has grown. Nothing tells a node of a change: it may not watch claims. Each
+volume has a task of its own, and the next round leaves out one that is still at work: one that hangs delays no other, until
+`AT_ONCE` of one driver hang.
 """
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,7 +18,6 @@ from typing import Final
 
 import structlog
 
-from activities.clients.csi_drivers import Driver
 from activities.files.pod_paths import CLAIMS, UnsafeName, plain_name
 from activities.node_services import NodeServices
 from activities.objects.objects import ObjectKind, ObjectMissing, ObjectRefused
@@ -32,8 +33,8 @@ from worker.daemon.background import in_background, repeat
 from worker.stats.disks.pod_files import PodFile, PodFiles
 
 FAILED: Final = "VolumeResizeFailed"
-_EXPANDS: Final = 3
-"""CSI's number of EXPAND_VOLUME, whose messages are imported with the first volume."""
+AT_ONCE: Final = 16
+"""Volumes of one driver at a time."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -80,20 +81,20 @@ class VolumeExpansion:
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self._pods = PodFiles(services.settings.root_dir)
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self._working: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """By driver and volume handle."""
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
 
     async def look(self) -> None:
-        """Begin to expand what has grown, for each driver that is idle."""
-        drivers = self._services.csi
-        for driver, claims in (await asyncio.to_thread(self._found)).items():
-            registered = drivers.find(driver)
-            if registered is not None and driver not in self._working:
-                work = asyncio.create_task(self._work(registered, claims), name=f"expansion of volumes of {driver}")
-                self._working[driver] = work
-                work.add_done_callback(partial(self._ended, driver))
+        """Begin to expand what has grown, unless that is still being done."""
+        for key, one in (await asyncio.to_thread(self._found)).items():
+            if self._services.csi.find(one.driver) is not None and key not in self._working:
+                work = asyncio.create_task(self._work(one), name=f"expansion of volume {one.volume}")
+                self._working[key] = work
+                work.add_done_callback(partial(self._ended, key))
 
     async def settled(self) -> None:
-        """Wait until no driver is at work."""
+        """Wait until no volume is being expanded."""
         await asyncio.gather(*self._working.values())
 
     def stop(self) -> None:
@@ -101,38 +102,29 @@ class VolumeExpansion:
         for work in self._working.values():
             work.cancel()
 
-    def _ended(self, driver: str, _: asyncio.Task[None]) -> None:
-        del self._working[driver]
+    def _ended(self, key: tuple[str, str], _: asyncio.Task[None]) -> None:
+        del self._working[key]
 
-    def _found(self) -> dict[str, list[UsedClaim]]:
-        """Find each volume once, by driver."""
-        found: dict[str, dict[str, UsedClaim]] = {}
+    def _found(self) -> dict[tuple[str, str], UsedClaim]:
+        """Find each volume once."""
+        found: dict[tuple[str, str], UsedClaim] = {}
         for one in used_claims(self._services, self._pods.all()):
-            found.setdefault(one.driver, {}).setdefault(one.handle, one)
-        return {driver: list(volumes.values()) for driver, volumes in found.items()}
+            found.setdefault((one.driver, one.handle), one)
+        return found
 
-    async def _work(self, driver: Driver, claims: list[UsedClaim]) -> None:
-        """Expand the volumes of a driver; never raises."""
-        from activities.clients.csi_driver import CsiError, connected  # noqa: PLC0415 - 3 MB, for whom has such volumes
-
+    async def _work(self, one: UsedClaim) -> None:
+        """Expand a volume if it has grown; never raises."""
         try:
-            async with connected(driver.endpoint, partial(self._services.timings.csi, driver.name)) as node:
-                if _EXPANDS not in await node.capabilities():
-                    return
-        except CsiError as error:
-            _log.debug("a CSI driver does not say whether it expands volumes", driver=driver.name, err=str(error))
-            return
-        for one in claims:
-            try:
+            async with self._turns[one.driver]:
                 await self._expand(one)
-            except (VolumeFailed, OSError) as error:
-                message = f'NodeExpandVolume.NodeExpandVolume failed for volume "{one.volume}" : {error}'
-                _log.warning("a volume was not expanded", pod=str(one.pod), volume=one.volume, err=str(error))
-                self._services.volume_changed(VolumeEvent(one.pod, None, True, FAILED, message))  # noqa: FBT003 - a warning
-            except (ObjectMissing, ObjectRefused, ClaimUnusable) as error:
-                _log.debug("a volume's claim cannot be read", pod=str(one.pod), claim=one.claim, err=str(error))
-            except Exception:  # noqa: BLE001 - a claim that nobody foresaw stops no other
-                _log.exception("unexpected error while expanding a volume", pod=str(one.pod), volume=one.volume)
+        except (VolumeFailed, OSError) as error:
+            message = f'NodeExpandVolume.NodeExpandVolume failed for volume "{one.volume}" : {error}'
+            _log.warning("a volume was not expanded", pod=str(one.pod), volume=one.volume, err=str(error))
+            self._services.volume_changed(VolumeEvent(one.pod, None, True, FAILED, message))  # noqa: FBT003 - a warning
+        except (ObjectMissing, ObjectRefused, ClaimUnusable) as error:
+            _log.debug("a volume's claim cannot be read", pod=str(one.pod), claim=one.claim, err=str(error))
+        except Exception:  # noqa: BLE001 - a claim that nobody foresaw stops no other
+            _log.exception("unexpected error while expanding a volume", pod=str(one.pod), volume=one.volume)
 
     async def _expand(self, one: UsedClaim) -> None:
         """Expand a volume if its claim has grown; raises VolumeFailed, OSError, ObjectMissing, ObjectRefused, ClaimUnusable."""

@@ -115,7 +115,7 @@ class Expander:
             if needed.known or not needed.follows_status:
                 return False
             why = f"NodeExpand is not supported by the CSI driver {one.volume.driver}"
-            await self._patched(one, claim_status.failed(claim, why, _now(), infeasible=False))
+            await self._record_failure(one, claim, needed, why)
             raise VolumeFailed(why)
         secrets = await read_secret(self._services.objects, one.volume.expand_secret, "NodeExpandSecretRef")
         untold = one.volume.block and not one.in_use and not asking.stages  # what SetUpDevice answers (csi_block.go)
@@ -129,15 +129,7 @@ class Expander:
         colon = "" if meaning is Failure.INFEASIBLE else " :"
         why = f"Expander.NodeExpand failed to expand the volume{colon} {error}"
         if meaning is not Failure.TRIED_AGAIN and needed.follows_status:
-            repeated = needed.other_size_asked and one.key in self._sizes.failed
-            self._sizes.failed.add(one.key)
-            infeasible = meaning is Failure.INFEASIBLE or repeated
-            try:
-                await self._patched(one, claim_status.failed(claim, why, _now(), infeasible=infeasible))
-            except VolumeFailed as unwritten:
-                _log.warning(
-                    "a claim's status cannot say why its expansion failed", pod=str(one.pod), err=str(unwritten)
-                )
+            await self._record_failure(one, claim, needed, why, infeasible=meaning is Failure.INFEASIBLE)
         if meaning is Failure.IN_USE:
             self._sizes.in_use.add(one.key)
             _log.warning(
@@ -145,6 +137,17 @@ class Expander:
             )
             return
         raise VolumeFailed(why)
+
+    async def _record_failure(
+        self, one: ClaimedVolume, claim: Mapping[str, Any], needed: Expansion, why: str, *, infeasible: bool = False
+    ) -> None:
+        """Say in the claim why it was not expanded; after a second failure of a size that nobody wants any more, for good."""
+        repeated = needed.other_size_asked and one.key in self._sizes.failed
+        self._sizes.failed.add(one.key)
+        try:
+            await self._patched(one, claim_status.failed(claim, why, _now(), infeasible=infeasible or repeated))
+        except VolumeFailed as unwritten:
+            _log.warning("a claim's status cannot say why its expansion failed", pod=str(one.pod), err=str(unwritten))
 
     async def _patched(self, one: ClaimedVolume, patch: Mapping[str, Any]) -> Mapping[str, Any]:
         """Patch the claim's status; returns the claim. Raises VolumeFailed."""

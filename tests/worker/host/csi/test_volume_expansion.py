@@ -11,13 +11,15 @@ import pytest
 
 from activities.clients.csi_drivers import Driver
 from activities.objects.objects import ObjectKind
-from tests.activities.volumes.csi.csi_node import CLAIM, NodeWithDriver
+from tests.activities.volumes.csi.csi_node import CLAIM, NAME, NodeWithDriver
 from tests.activities.volumes.csi.expansion.grown_claim import EXPAND, EXPANDS, GrownClaim
 from tests.csi.orders import Order, Setup
 from tests.csi.serving import serving
+from worker.host.csi import volume_expansion
 from worker.host.csi.volume_expansion import VolumeExpansion, used_claims
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+OTHER = {"name": "data", "persistentVolumeClaim": {"claimName": "other"}}
 READS = {"name": "data", "persistentVolumeClaim": {"claimName": "mine", "readOnly": True}}
 
 
@@ -151,6 +153,76 @@ async def test_a_driver_that_hangs_delays_no_other(grown: GrownClaim, tmp_path: 
         (tmp_path / "never").touch()
         await expansion.settled()
         assert grown.status["capacity"] == {"storage": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("at_once", "begun"),
+    [pytest.param(16, 2, id="both-begin"), pytest.param(1, 1, id="unless-there-are-too-many")],
+)
+async def test_a_volume_that_hangs_delays_no_other(
+    grown: GrownClaim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, begun: int
+) -> None:
+    """Of the same driver, in the same round; and is asked once."""
+    monkeypatch.setattr(volume_expansion, "AT_ONCE", at_once)
+    grown.grow_other()
+    await use(grown, "u2", OTHER)
+    grown.grow()
+    grown.grow_other()
+    grown.node.objects.reads.clear()
+    grown.node.driver.order(EXPAND, Order(times=1, until=str(tmp_path / "never")))
+    expansion = VolumeExpansion(grown.node.services)
+    await expansion.look()
+    await asyncio.wait_for(grown.node.driver.called[EXPAND].wait(), 30)
+    if begun > 1:
+        await asyncio.wait(expansion._working.values(), timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    await expansion.look()
+    reads = {name for kind, _, name in grown.node.objects.reads if kind is ObjectKind.PERSISTENT_VOLUME_CLAIMS}
+    assert (len(reads), sorted(grown.sizes)) == (begun, ["1Gi", "2Gi" if begun > 1 else "1Gi"])
+    (tmp_path / "never").touch()
+    await expansion.settled()
+    assert (grown.sizes, grown.node.driver.count(EXPAND)) == (["2Gi", "2Gi"], 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "told"),
+    [
+        pytest.param(True, {"storage": "NodeResizeInProgress"}, ["VolumeResizeFailed"], id="the-controller-waits"),
+        pytest.param(False, None, [], id="an-old-controller"),
+    ],
+)
+async def test_a_driver_that_does_not_expand(
+    tmp_path: Path, status: bool, state: dict[str, str] | None, told: list[str]
+) -> None:
+    """Is not asked; the claim says so where its controller waits for the node, and the pod has the kubelet's event."""
+    async with NodeWithDriver(tmp_path, Setup()) as node:
+        grown = GrownClaim(node)
+        grown.grow(to="1Gi")
+        await use(grown, "u1")
+        grown.grow(status=status)
+        await look(VolumeExpansion(node.services))
+        failed = [one["message"] for one in grown.status["conditions"] if one["type"] == "NodeResizeError"]
+        why = f"NodeExpand is not supported by the CSI driver {NAME}"
+        assert node.driver.calls(EXPAND) == []
+        assert grown.status.get("allocatedResourceStatuses") == state
+        assert failed == [f"failed to expand pvc with {why}" for _ in told]
+        assert [one.reason for one in grown.told] == told
+        doing = 'NodeExpandVolume.NodeExpandVolume failed for volume "pv1"'
+        assert [one.message for one in grown.told] == [f"{doing} : {why}" for _ in told]
+
+
+async def test_a_size_that_nobody_wants_any_more(tmp_path: Path) -> None:
+    """Is given up after a driver that does not expand has failed twice, so that the controller takes up the new one."""
+    async with NodeWithDriver(tmp_path, Setup()) as node:
+        grown = GrownClaim(node)
+        grown.grow(to="1Gi")
+        await use(grown, "u1")
+        grown.grow()
+        expansion = VolumeExpansion(node.services)
+        await look(expansion)
+        claim = node.objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json
+        claim["spec"]["resources"]["requests"]["storage"] = "1536Mi"
+        await look(expansion)
+        assert grown.status["allocatedResourceStatuses"] == {"storage": "NodeResizeInfeasible"}
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,26 @@ class GrownClaim:
             },
         )
 
+    def grow_other(self) -> None:
+        """Let a claim `other` with the volume `pv2` have grown in the same way."""
+        kept, put = self.node.objects.kept, self.node.objects.put
+        claim = kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json
+        volume = kept[ObjectKind.PERSISTENT_VOLUMES, "", "pv1"].json["spec"]
+        made_of, bound = {**volume["csi"], "volumeHandle": "vol-2"}, {**volume["claimRef"], "name": "other"}
+        spec = {**claim["spec"], "volumeName": "pv2"}
+        put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, "other", {"spec": spec, "status": claim["status"]})
+        put(ObjectKind.PERSISTENT_VOLUMES, "pv2", {"spec": {**volume, "csi": made_of, "claimRef": bound}})
+
+    @property
+    def sizes(self) -> list[str]:
+        """The sizes in the status of each claim, in the order of their names."""
+        kept = sorted(self.node.objects.kept.items())
+        return [
+            one.json["status"]["capacity"]["storage"]
+            for (kind, _, _), one in kept
+            if kind is ObjectKind.PERSISTENT_VOLUME_CLAIMS
+        ]
+
     @property
     def status(self) -> Mapping[str, Any]:
         """The claim's status."""
@@ -63,16 +83,14 @@ class GrownClaim:
 
     async def patch(self, path: str, body: Mapping[str, Any], *, kind: str) -> Mapping[str, Any]:
         """Merge a patch into the claim, as the API server."""
-        assert (path, kind) == (
-            "/api/v1/namespaces/default/persistentvolumeclaims/mine/status",
-            "application/merge-patch+json",
-        )
+        name = path.removeprefix("/api/v1/namespaces/default/persistentvolumeclaims/").removesuffix("/status")
+        assert kind == "application/merge-patch+json"
         if self.refuse:
             raise ApiRefused(409, "Conflict", "it has changed")
         self.patches.append(body["status"])
-        claim = self.node.objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", "mine"].json
+        claim = self.node.objects.kept[ObjectKind.PERSISTENT_VOLUME_CLAIMS, "default", name].json
         changed = {**claim, "status": merged(claim["status"], body["status"])}
-        self.node.objects.put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, "mine", changed)
+        self.node.objects.put(ObjectKind.PERSISTENT_VOLUME_CLAIMS, name, changed)
         return changed
 
 
