@@ -65,6 +65,11 @@ class _Mounting:
         return self.asking.volume.driver, self.asking.volume.handle
 
     @property
+    def attachable(self) -> bool:
+        """It has been attached to the node."""
+        return self.rules.needs_attaching(self.asking.volume)
+
+    @property
     def staged(self) -> bool:
         """Its driver stages it before it is published."""
         return self.asking.stages and self.asking.volume.lifecycle is Lifecycle.PERSISTENT
@@ -157,7 +162,12 @@ class NodeVolumes:
         if not rules.needs_attaching(volume):
             return {}
         settings, record = self._services.settings, await asyncio.to_thread(place.record)
-        if record is None or record.unpublished:  # else it was listed when it was mounted, and is
+        if record is not None and not record.attachable:  # its driver's object has changed since
+            async with self._services.locks.hold(volume.lock):
+                await asyncio.to_thread(place.remember_attachable)
+        if (
+            record is None or record.unpublished or not record.attachable
+        ):  # else it was listed when it was mounted, and is
             name, shown = unique_name(volume.driver, volume.handle), f"kubernetes.io/csi: volume {volume.handle}"
             self._drivers.wanted.add(str(place.target), name)
             await wait_reported(settings.root_dir, name, settings.node_name, shown=shown)
@@ -185,7 +195,8 @@ class NodeVolumes:
         if volume.access_mode == "ReadWriteOncePod" and await asyncio.to_thread(place.used_by_others, *mounting.key):
             raise VolumeFailed(_IN_USE)
         mounting = replace(mounting, again=await asyncio.to_thread(place.republished.exists))
-        await asyncio.to_thread(place.remember, volume, self._services.settings.node_name)
+        node_name = self._services.settings.node_name
+        await asyncio.to_thread(partial(place.remember, volume, node_name, attachable=mounting.attachable))
         if mounting.staged:
             await self._stage(node, mounting)
         await self._publish(node, mounting)
@@ -245,7 +256,8 @@ class NodeVolumes:
             return
         with contextlib.suppress(OSError):
             place.target.rmdir()
-        place.remember(mounting.asking.volume, self._services.settings.node_name, unpublished=True)
+        node_name = self._services.settings.node_name
+        place.remember(mounting.asking.volume, node_name, attachable=mounting.attachable, unpublished=True)
 
     async def _unstage_unless_used(self, node: CsiNode, place: Place, record: VolumeRecord) -> None:
         """Unstage a volume that no other pod uses."""

@@ -18,8 +18,10 @@ from activities.volumes.csi.records.places import (
     forget_republished,
     make_folder,
     read_record,
+    record_attachable,
     record_of,
     remove_folder,
+    unattachable,
     write_record,
 )
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle
@@ -59,13 +61,24 @@ class BlockPlace:
         record = read_record(self._data)
         return record and replace(record, lifecycle=str(Lifecycle.PERSISTENT))
 
-    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:  # noqa: ARG002 - as `Place`
+    def remember(
+        self,
+        volume: CsiVolume,
+        node: str,
+        *,
+        attachable: bool = True,
+        unpublished: bool = False,  # noqa: ARG002 - as `Place`
+    ) -> None:
         """Record that the pod uses it, and make the folders that its driver expects."""
         make_folder(self.shown.parent)
         if not self.shown.is_symlink():  # first, so that a concurrent unmount keeps the shared part
             self.shown.symlink_to(self.target)
-        write_record(self._data, record_of(volume, node))
+        write_record(self._data, record_of(volume, node) | unattachable(self._data, attachable=attachable))
         make_folder(self.target.parent)
+
+    def remember_attachable(self) -> None:
+        """Record that it is attachable, if it is recorded."""
+        record_attachable(self._data)
 
     def forget(self) -> None:
         """Remove the pod's link, and after the last pod the shared part.

@@ -7,6 +7,8 @@ from typing import Final
 
 ESCAPED_PLUGIN: Final = "kubernetes.io~csi"
 DATA: Final = "vol_data.json"
+ATTACHABLE: Final = "tempolet.dev/attachable"
+"""In a record: "false" says that the volume was mounted without being attached. Without it, the volume counts as attached."""
 REPUBLISH: Final = "republish.json"
 REPUBLISHED_DEVICES: Final = "plugins/tempolet.dev~republished"
 """In a pod's folder: a folder for each device to be published again. Beside its link, a kubelet would take it for a device."""

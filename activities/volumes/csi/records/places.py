@@ -16,13 +16,14 @@ from typing import Final, Protocol
 
 from activities.files import mounts
 from activities.files.atomic_files import write_json
-from activities.volumes.csi.records.layout import DATA, ESCAPED_PLUGIN, REPUBLISH
+from activities.volumes.csi.records.layout import ATTACHABLE, DATA, ESCAPED_PLUGIN, REPUBLISH
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
 
 PLUGIN: Final = "kubernetes.io/csi"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"
 _LABEL: Final = "seLinuxMountContext"
 _ASKED_LABEL: Final = "tempolet.dev/seLinuxLabel"
+_NOT: Final = "false"
 _MODE: Final = 0o750
 
 
@@ -39,6 +40,8 @@ class VolumeRecord:
     """The SELinux label that it was mounted with."""
     asked_label: str = ""
     """The one that its pod asked for."""
+    attachable: bool = True
+    """The Node lists it as in use."""
 
 
 class Place(Protocol):
@@ -67,8 +70,15 @@ class Place(Protocol):
         """Read its record in the pod; None if there is none."""
         ...
 
-    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
-        """Record that the pod uses it, and make the folders that its driver expects."""
+    def remember(self, volume: CsiVolume, node: str, *, attachable: bool = True, unpublished: bool = False) -> None:
+        """Record that the pod uses it, and make the folders that its driver expects.
+
+        What was recorded as attachable stays so.
+        """
+        ...
+
+    def remember_attachable(self) -> None:
+        """Record that it is attachable, if it is recorded."""
         ...
 
     def forget(self) -> None:
@@ -128,10 +138,15 @@ class FilesPlace:
         """Read its record in the pod; None if there is none."""
         return read_record(self.directory)
 
-    def remember(self, volume: CsiVolume, node: str, *, unpublished: bool = False) -> None:
+    def remember(self, volume: CsiVolume, node: str, *, attachable: bool = True, unpublished: bool = False) -> None:
         """Record that the pod uses it; its driver creates the target itself."""
         data = record_of(volume, node) | {"volumeLifecycleMode": str(volume.lifecycle)}
+        data |= unattachable(self.directory, attachable=attachable)
         write_record(self.directory, data | ({_UNPUBLISHED: "true"} if unpublished else {}))
+
+    def remember_attachable(self) -> None:
+        """Record that it is attachable, if it is recorded."""
+        record_attachable(self.directory)
 
     def forget(self) -> None:
         """Remove the record, after nothing of the volume is left in the pod."""
@@ -208,6 +223,7 @@ def read_record(directory: Path) -> VolumeRecord | None:
             unpublished=_UNPUBLISHED in data,
             label=label,
             asked_label=str(data.get(_ASKED_LABEL, label)),
+            attachable=data.get(ATTACHABLE) != _NOT,
         )
     except FileNotFoundError:
         return None
@@ -219,6 +235,26 @@ def write_record(directory: Path, data: Mapping[str, str]) -> None:
     """Write a folder's vol_data.json atomically."""
     make_folder(directory)
     write_json(directory / DATA, data)
+
+
+def unattachable(directory: Path, *, attachable: bool) -> dict[str, str]:
+    """Return the part of a folder's next record that says it is not attachable; empty if it is, or was when it was recorded.
+
+    A volume of which nobody knows, or that was attached for another pod, has to stay listed.
+    """
+    try:
+        before = None if attachable else read_record(directory)
+    except OSError:
+        return {}
+    return {} if attachable or (before and before.attachable) else {ATTACHABLE: _NOT}
+
+
+def record_attachable(directory: Path) -> None:
+    """Record in a folder that its volume is attachable, if it is recorded as another."""
+    with contextlib.suppress(FileNotFoundError):
+        data = json.loads((directory / DATA).read_bytes())
+        if data.pop(ATTACHABLE, None) is not None:
+            write_json(directory / DATA, data)
 
 
 def forget_republished(file: Path) -> None:

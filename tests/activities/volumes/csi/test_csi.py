@@ -66,6 +66,7 @@ async def test_the_life_of_a_volume(node: Node) -> None:
         "nodeName": "n1",
         "attachmentID": f"csi-{sha256(f'vol-1{NAME}n1'.encode()).hexdigest()}",
         "volumeLifecycleMode": "Persistent",
+        "tempolet.dev/attachable": "false",
     }
     await node.unmount(pod)
     await node.unmount(pod)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from activities.objects.objects import ObjectKind
 from activities.volumes.csi.records.in_use import volumes_in_use
 from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import NotAttached
@@ -66,8 +67,59 @@ async def test_a_volume_that_is_not_attached_is_not_waited_for(node: Node) -> No
 async def test_what_is_listed(node: Node) -> None:
     """Volumes that are mounted and those that are waited for, each once; after a restart the records are enough."""
     root = node.services.settings.root_dir
+    attached(node)
     await node.mount(node.pod("uid-1"))
     write_wanted_volumes(root, [UNIQUE, "kubernetes.io/csi/another^x"])
     assert volumes_in_use(root) == ["kubernetes.io/csi/another^x", UNIQUE]
     write_wanted_volumes(root, [])
     assert volumes_in_use(root) == [UNIQUE]
+
+
+def attached(node: Node) -> None:
+    """Let the driver's volumes be attached, and this one be."""
+    node.attaching()
+    node.attachment(attached=True)
+    node.report_in_use("vol-1")
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+@pytest.mark.parametrize(
+    ("needs", "listed"),
+    [
+        pytest.param([False], [], id="not-attached"),
+        pytest.param([False, False], [], id="not-attached-for-any-pod"),
+        pytest.param([None, False], [UNIQUE], id="mounted-before-its-driver-was-known"),
+        pytest.param([True, False], [UNIQUE], id="attached-for-another-pod"),
+        pytest.param([False, True], [UNIQUE], id="attached-since"),
+    ],
+)
+async def test_only_attachable_volumes_are_listed(
+    node: Node, mode: str, needs: list[bool | None], listed: list[str]
+) -> None:
+    """By the driver's object when each pod mounted it (PluginIsAttachable), also after the first pod has mounted it again."""
+    node.bind(volumeMode=mode)
+    for index, one in enumerate(needs):
+        attached(node)
+        if one is None:
+            del node.objects.kept[ObjectKind.CSI_DRIVERS, "", NAME]
+        else:
+            node.driver_object(attachRequired=one)
+        await node.mount(node.pod(f"uid-{index}"))
+    if not needs[-1]:
+        await node.restarted().mount(node.pod("uid-0"))
+    assert volumes_in_use(node.services.settings.root_dir) == listed
+
+
+async def test_a_volume_whose_driver_attaches_since_is_listed_first(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is recorded at once, and its pod waits until the API server knows it, as at the first time."""
+    monkeypatch.setattr(attaching, "ATTACHED_WITHIN", timedelta(seconds=0.2))
+    root = node.services.settings.root_dir
+    await node.mount(node.pod("uid-1"))
+    assert volumes_in_use(root) == []
+    node.attaching()
+    node.attachment(attached=True)
+    with pytest.raises(NotAttached, match="is not marked in-use"):
+        await node.mount(node.pod("uid-1"))
+    assert (volumes_in_use(root), node.services.csi.wanted.names) == ([UNIQUE], frozenset({UNIQUE}))
