@@ -11,10 +11,21 @@ from typing import Final
 
 MOUNT: Final = "volume_mount"
 UNMOUNT: Final = "volume_unmount"
+_OF_DEVICES: Final = {MOUNT: "map_volume", UNMOUNT: "unmap_volume"}
+"""What the kubelet calls an operation on a block device."""
 
 
 def _ignore(*_: object) -> None:
     pass
+
+
+@dataclass(slots=True)
+class TimedVolume:
+    """The volume of an operation that is timed, as far as it is known: a claim's is found meanwhile."""
+
+    plugin: str = ""
+    """As in the kubelet's labels; empty: not known, and nothing is counted, as by a kubelet that has not begun then."""
+    is_device: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +51,16 @@ class Timings:
     """A hook that sleeps was ended before its time."""
 
     @contextmanager
-    def of_volume(self, operation: str, plugin: str) -> Iterator[None]:
-        """Time an operation on a volume; a cancelled one has failed."""
-        start, failed = time.perf_counter(), True
+    def of_volume(self, operation: str, plugin: str) -> Iterator[TimedVolume]:
+        """Time an operation on a volume; a cancelled one has failed. The block may say more of the volume."""
+        start, failed, volume = time.perf_counter(), True, TimedVolume(plugin)
         try:
-            yield
+            yield volume
             failed = False
         finally:
-            self.volume(plugin, operation, time.perf_counter() - start, failed)
+            if volume.plugin:
+                named = _OF_DEVICES.get(operation, operation) if volume.is_device else operation
+                self.volume(volume.plugin, named, time.perf_counter() - start, failed)
 
     @contextmanager
     def of_sandbox(self, handler: str) -> Iterator[None]:

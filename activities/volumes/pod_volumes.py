@@ -26,7 +26,7 @@ from activities.pods.orphan_mark import unmark
 from activities.sandbox.runtime_classes import RuntimeClassRefused, runtime_class_of
 from activities.volumes.plugin.ownership import FsGroup, apply_fs_group, fs_group_of
 from activities.volumes.plugin.services import VolumeServices
-from activities.volumes.plugin.table import kind_of, plugin_of, volume_type
+from activities.volumes.plugin.table import kind_of, plugin_label, volume_type
 from activities.volumes.plugin.volume_type import (
     AttachLimitExceeded,
     Mounted,
@@ -124,15 +124,15 @@ class VolumeActivities:
 
     async def _mount(self, kind: str, volume: PodVolume) -> Mounted:
         """Mount one volume and apply fsGroup if its type asks for that."""
-        with self._services.timings.of_volume(MOUNT, plugin_of(kind)):
-            mounted = await type_named(kind, volume.name).mount(volume)
+        with self._services.timings.of_volume(MOUNT, plugin_label(kind, volume.source)) as timed:
+            mounted = await type_named(kind, volume.name).mount(replace(volume, timed=timed))
         if mounted.needs_fs_group and (group := fs_group_of(volume.pod_spec)):
             await asyncio.to_thread(_apply_fs_group_once, volume, mounted, group)
         return mounted
 
     async def _unmount(self, kind: str, volume: PodVolume) -> None:
-        with self._services.timings.of_volume(UNMOUNT, plugin_of(kind)):
-            await type_named(kind, volume.name).unmount(volume)
+        with self._services.timings.of_volume(UNMOUNT, plugin_label(kind, volume.source)) as timed:
+            await type_named(kind, volume.name).unmount(replace(volume, timed=timed))
 
     async def _supports_recursive_read_only(self, pod: PodJson) -> bool:
         """Ask whether the pod's runtime handler supports recursive read-only mounts.

@@ -11,6 +11,7 @@ from activities.volumes.migration.handles import MigrationError
 from activities.volumes.migration.translation import migrated_volume
 from activities.volumes.plugin.persistent_type import PersistentVolume
 from activities.volumes.plugin.services import VolumeServices
+from activities.volumes.plugin.table import plugin_label
 from activities.volumes.plugin.volume_type import PodVolume, Step, failed_at
 
 
@@ -25,6 +26,8 @@ async def find_bound_volume(volume: PodVolume, claim: str, *, own: bool) -> Pers
     migrated = as_migrated(found.json)
     persistent = bound_volume(name, migrated, stored.json, read_only=bool(volume.source.get("readOnly")))
     check_use(volume.name, persistent, volume.pod_spec["spec"])
+    volume.timed.plugin = plugin_label(persistent.type, persistent.source)
+    volume.timed.is_device = persistent.block
     spec, node = migrated["spec"], volume.services.settings.node_name
     if spec.get("nodeAffinity") and not reachable(spec, await _node_labels(volume.services), node):
         raise failed_at(Step.AFFINITY, "no matching NodeSelectorTerms", name)

@@ -66,7 +66,7 @@ class VolumePlugin:
 _FILES, _FILE_SYSTEM = Measured.FILES, Measured.FILE_SYSTEM
 _CSI: Final = "kubernetes.io/csi"
 _CLAIM: Final = "persistentVolumeClaim"
-"""What the kubelet's labels say of a claim: its plugin is known only once it is mounted."""
+"""Stands for the plugin of a claim, which is known once the claim's volume is."""
 
 VOLUME_PLUGINS: Final[Mapping[str, VolumePlugin]] = {
     "emptyDir": VolumePlugin(
@@ -149,6 +149,22 @@ def plugin_of(kind: str) -> str:
     """Name the plugin of a type as the kubelet's labels do, also of one that is not in the table."""
     row = VOLUME_PLUGINS.get(kind)
     return row.plugin if row else f"kubernetes.io/{kind}"
+
+
+def plugin_label(kind: str, source: Mapping[str, Any]) -> str:
+    """Name a volume's plugin as the kubelet's labels do, CSI's with its driver (GetFullQualifiedPluginNameForVolume).
+
+    Empty for what has to be looked up or translated first: claims, and volumes of clouds.
+    """
+    plugin, driver = plugin_of(kind), source.get("driver")
+    if kind == "csi":
+        return csi_label(str(driver)) if driver else plugin
+    return "" if plugin in {_CLAIM, _CSI} else plugin
+
+
+def csi_label(driver: str) -> str:
+    """Name the plugin of a CSI driver's volumes, as the kubelet's labels do."""
+    return f"{_CSI}:{driver}"
 
 
 def volume_type(kind: str) -> "VolumeType | None":

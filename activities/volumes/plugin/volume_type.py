@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+from activities.execution.timings import TimedVolume
 from activities.files.pod_paths import PodPaths, plain_name
 from activities.volumes.plugin.services import VolumeServices
 from proto.temporal.mounted import MountedVolume
@@ -82,6 +83,8 @@ class PodVolume:
     pod_spec: PodJson
     """The part of the pod that mounting needs (`volumes_slice` of workflows/decide)."""
     services: VolumeServices
+    timed: TimedVolume = field(default_factory=TimedVolume, compare=False)
+    """What is done with it, which is timed."""
 
     @property
     def paths(self) -> PodPaths:

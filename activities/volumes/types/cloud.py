@@ -10,6 +10,7 @@ from activities.files.pod_paths import UnsafeName
 from activities.volumes.migration.handles import MigrationError
 from activities.volumes.migration.translation import inline_volume
 from activities.volumes.plugin.persistent_type import PersistentVolume
+from activities.volumes.plugin.table import plugin_label
 from activities.volumes.plugin.volume_type import Mounted, NotProcessed, PodVolume, VolumeType
 from activities.volumes.types.persistent_volume_claim import PersistentVolumes, mount_persistent
 
@@ -26,6 +27,7 @@ class CloudVolumes(PersistentVolumes):
             made = inline_volume({"name": volume.name, self._kind: volume.source}, volume.pod.namespace)
             name, spec = made["metadata"]["name"], made["spec"]
             found = PersistentVolume(name=name, type="csi", source=spec["csi"], access_modes=tuple(spec["accessModes"]))
+            volume.timed.plugin = plugin_label(found.type, found.source)
             return await mount_persistent(volume, found)
         except (MigrationError, UnsafeName) as error:
             raise NotProcessed(str(error)) from error

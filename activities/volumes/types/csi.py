@@ -17,6 +17,7 @@ from activities.volumes.csi.records.places import FilesPlace, Place
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, ephemeral_volume, persistent_fields
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.selinux import AskedLabel
+from activities.volumes.plugin.table import csi_label
 from activities.volumes.plugin.volume_type import Mounted, PodVolume, Step, VolumeType, failing_at
 from proto.temporal.mounted import MountedVolume
 
@@ -34,7 +35,7 @@ class EphemeralCsi:
 
     async def unmount(self, volume: PodVolume) -> None:
         """Let the driver unpublish it."""
-        await _node_volumes(volume).unmount(place_of(volume, block=False))
+        await _unmount(volume, place_of(volume, block=False))
 
 
 class PersistentCsi:
@@ -55,7 +56,7 @@ class PersistentCsi:
 
     async def unmount(self, volume: PodVolume, *, block: bool) -> None:
         """Let the driver unpublish it, and unstage it after the last pod."""
-        await _node_volumes(volume).unmount(place_of(volume, block=block))
+        await _unmount(volume, place_of(volume, block=block))
 
 
 def persistent_csi(persistent: PersistentVolume) -> CsiVolume:
@@ -110,6 +111,13 @@ async def _mount(volume: PodVolume, wanted: CsiVolume, place: Place, asked: Aske
         selinux_relabel=relabelled,
     )
     return Mounted(mounted, published.found, needs_fs_group=published.needs_fs_group)
+
+
+async def _unmount(volume: PodVolume, place: Place) -> None:
+    """Unmount it, and time that if its driver has been asked for it."""
+    record = await asyncio.to_thread(place.record)
+    volume.timed.plugin = csi_label(record.driver) if record else ""
+    await _node_volumes(volume).unmount(place)
 
 
 def place_of(volume: PodVolume, *, block: bool) -> Place:

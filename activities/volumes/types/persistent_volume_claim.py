@@ -17,7 +17,7 @@ from activities.volumes.claims.claims import ClaimUnusable
 from activities.volumes.claims.lookup import find_bound_volume
 from activities.volumes.plugin.persistent_type import PersistentType, PersistentVolume
 from activities.volumes.plugin.selinux import asked_label
-from activities.volumes.plugin.table import persistent_type
+from activities.volumes.plugin.table import persistent_type, plugin_of
 from activities.volumes.plugin.volume_type import Mounted, NotProcessed, PodVolume, VolumeFailed, VolumeType
 from proto.kubernetes.claims import ephemeral_claim
 
@@ -57,6 +57,7 @@ class PersistentVolumes:
         kind = persistent_type(record.type)
         if kind is None:
             raise VolumeFailed(f"PV {record.name} is made of {record.type}, which this version cannot unmount")
+        volume.timed.plugin, volume.timed.is_device = plugin_of(record.type), record.block
         await kind.unmount(_as_persistent(volume, record.name), block=record.block)
         await asyncio.to_thread(_forget, volume)
 

@@ -15,7 +15,8 @@ from worker.stats.cgroups.pod_readings import NodeReading
 from worker.stats.disks.filesystems import FileSystem, file_system_of
 from worker.stats.disks.log_use import FileUsage, hosts_file_usage, log_usage
 from worker.stats.disks.pod_files import PodFile, PodFiles
-from worker.stats.disks.volumes import Volume, VolumeCounts, Volumes, VolumeUsage, count_volumes, volumes_of
+from worker.stats.disks.volume_counts import VolumeCounts, count_volumes
+from worker.stats.disks.volumes import Volume, Volumes, VolumeUsage, volumes_of
 
 _NANOSECOND: Final = 10**9
 

@@ -9,8 +9,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from activities.files.disk_use import Count, CountTimedOut, count_files
 from activities.files.pod_paths import CLAIMS, plugin_folder
 from activities.volumes.csi.records.layout import ESCAPED_PLUGIN
-from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured, kind_of, plugin_of
+from activities.volumes.plugin.table import VOLUME_PLUGINS, Measured
 from activities.volumes.quotas.quotas import quota_use
 from activities.volumes.quotas.rules import counts_by_quota
 from proto.kubernetes.claims import claim_of
@@ -126,25 +125,6 @@ def volumes_of(
             yield Volume(
                 uid, namespace, pod_name, name, claim, is_local=False, folder=folder_mounted, is_written=False, csi=csi
             )
-
-
-class VolumeCounts(NamedTuple):
-    """Volumes by plugin: those that pods want, and those that are in the pods' folders."""
-
-    wanted: Counter[str]
-    actual: Counter[str]
-
-
-def count_volumes(root_dir: Path, pods: Iterable[Mapping[str, Any]]) -> VolumeCounts:
-    """Count volumes by plugin (volumemanager/metrics/metrics.go); blocks."""
-    wanted: Counter[str] = Counter()
-    actual: Counter[str] = Counter()
-    for pod in pods:
-        wanted.update(plugin_of(kind_of(one)) for one in pod["spec"].get("volumes") or ())
-        home = f"{root_dir}/pods/{pod['metadata']['uid']}/volumes"
-        for plugin in folders(home):
-            actual[plugin.replace("~", "/", 1)] += len(folders(f"{home}/{plugin}"))
-    return VolumeCounts(wanted, actual)
 
 
 def _mounted(root_dir: Path, uid: str, name: str, mount_points: Container[str]) -> tuple[Path, CsiVolume | None] | None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from worker.stats.disks.volumes import Volume, VolumeCounts, VolumeUsage
+from worker.stats.disks.volume_counts import VolumeCounts
+from worker.stats.disks.volumes import Volume, VolumeUsage
 from worker.telemetry.exposition import Family, labels
 
 _CLAIMED: Final = (

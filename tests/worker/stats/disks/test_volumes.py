@@ -11,9 +11,7 @@ from activities.files.pod_paths import CLAIMS
 from activities.volumes.quotas.quotas import assign_quota
 from tests.activities.volumes.quotas.counted_disk import CountedDisk
 from worker.stats.disks.pod_files import PodFiles
-from worker.stats.disks.volumes import Volumes, count_volumes, volumes_of
-from worker.stats.prometheus.volume_families import total_family
-from worker.telemetry.exposition import render
+from worker.stats.disks.volumes import Volumes, volumes_of
 
 UID = "u1"
 
@@ -108,17 +106,6 @@ def test_a_claims_volume_is_found_by_what_it_has_brought(plugin: str, place: str
     (found,) = volumes_of(tmp_path, wanted, {str(folder)})
     assert (found.folder, found.claim, found.is_written, found.is_local) == (folder, "claim", False, False)
     assert list(volumes_of(tmp_path, wanted, frozenset())) == []
-
-
-def test_volumes_are_counted_by_plugin(tmp_path: Path) -> None:
-    """What pods want, and what exists."""
-    folder_of(tmp_path, "kubernetes.io~empty-dir", "a")
-    counts = count_volumes(tmp_path, [pod({"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}})])
-    told = render([total_family(counts)])
-    assert {
-        'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="desired_state_of_world"} 2',
-        'volume_manager_total_volumes{plugin_name="kubernetes.io/empty-dir",state="actual_state_of_world"} 1',
-    } <= set(told.decode().splitlines())
 
 
 def test_pods_are_read_again_when_they_have_changed(tmp_path: Path) -> None:
