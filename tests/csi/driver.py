@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +68,8 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         self._folder, self._setup = folder, setup
         self.called: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         """Set when a call of that kind has come."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._working = set[asyncio.Task[None]]()
 
     async def NodeGetInfo(self, request: Any, context: Any) -> csi.NodeGetInfoResponse:  # noqa: N802 - gRPC's name
         """Return the driver's id of this node."""
@@ -83,15 +87,16 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         """Stage a volume on the node."""
         die = await self._obey("NodeStageVolume", request, context)
         if not request.volume_capability.HasField("block"):
-            await asyncio.to_thread(_show, self._volume(request), Path(request.staging_target_path), False)
+            staging = Path(request.staging_target_path)
+            await self._carry_out(request, partial(_show, self._volume(request), staging, read_only=False))
         _die_if(die)
         return csi.NodeStageVolumeResponse()
 
     async def NodeUnstageVolume(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         """Unstage a volume."""
         die = await self._obey("NodeUnstageVolume", request, context)
-        await self._hide(Path(request.staging_target_path), context)
-        await asyncio.to_thread(_detach, self._folder.volume(request.volume_id))
+        await self._hide(request, Path(request.staging_target_path), context)
+        await self._carry_out(request, partial(_detach, self._folder.volume(request.volume_id)))
         _die_if(die)
         return csi.NodeUnstageVolumeResponse()
 
@@ -100,12 +105,12 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         die = await self._obey("NodePublishVolume", request, context)
         target = Path(request.target_path)
         if request.volume_capability.HasField("block"):
-            await asyncio.to_thread(_show_device, self._volume(request), target)
+            await self._carry_out(request, partial(_show_device, self._volume(request), target))
         else:
             staged = Path(request.staging_target_path) if request.staging_target_path else self._volume(request)
             if request.staging_target_path and not mounts.is_mount_point(staged):
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the volume is not staged")
-            await asyncio.to_thread(_show, staged, target, request.readonly)
+            await self._carry_out(request, partial(_show, staged, target, read_only=request.readonly))
         _die_if(die)
         return csi.NodePublishVolumeResponse()
 
@@ -113,8 +118,8 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
         """Unpublish a volume."""
         die = await self._obey("NodeUnpublishVolume", request, context)
         target = Path(request.target_path)
-        await self._hide(target, context)
-        await asyncio.to_thread(_remove, target)
+        await self._hide(request, target, context)
+        await self._carry_out(request, partial(_remove, target))
         _die_if(die)
         return csi.NodeUnpublishVolumeResponse()
 
@@ -148,9 +153,21 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
             volume.mkdir(parents=True)
         return volume
 
-    async def _hide(self, target: Path, context: Any) -> None:
+    async def _carry_out(self, request: Any, work: Callable[[], object]) -> None:
+        """Do what is blocking, one after the other for a volume, and to its end although the caller has gone, as a driver does."""
+
+        async def carry_out() -> None:
+            async with self._turns[request.volume_id]:
+                await asyncio.to_thread(work)
+
+        working = asyncio.create_task(carry_out())
+        self._working.add(working)
+        working.add_done_callback(self._working.discard)
+        await asyncio.shield(working)
+
+    async def _hide(self, request: Any, target: Path, context: Any) -> None:
         try:
-            await asyncio.to_thread(mounts.unmount, target)
+            await self._carry_out(request, partial(mounts.unmount, target))
         except OSError as error:
             await context.abort(grpc.StatusCode.INTERNAL, f"unmount failed: {error.strerror}")
 
