@@ -11,7 +11,7 @@ import pytest
 
 from proto.interventions import Intervention
 from proto.node_runtime import NodeRuntime, write_node_runtime
-from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, snapshot_path
+from proto.pod_snapshot import ContainerSnapshot, PodSnapshot, pod_path, snapshot_path
 from proto.refusals import Refusal, write_refusals
 from worker.cli import run
 from worker.commands.access.exits import Exit
@@ -83,6 +83,17 @@ def keep(root_dir: Path, pod: PodSnapshot) -> None:
             {"status": {}, "phase": "Pending", "reason": "ErrImagePull"},
             ("default", "web", "0/1", "Pending", "0", "3m", "ErrImagePull"),
             id="without-statuses-yet",
+        ),
+        pytest.param(
+            {
+                "status": {"containerStatuses": []},
+                "containers": {},
+                "pod": {"spec": {"containers": [{"name": "web"}, {"name": "log"}]}},
+                "phase": "Failed",
+                "reason": "OutOfcpu",
+            },
+            ("default", "web", "0/2", "Failed", "0", "3m", "OutOfcpu"),
+            id="rejected",
         ),
         pytest.param({"started_at": ""}, ("default", "web", "1/1", "Running", "0", "", ""), id="not-started"),
     ],
@@ -199,14 +210,15 @@ def test_what_stands_below_the_table(view: NodeView, said: list[str]) -> None:
 def test_the_table_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pods, refusals and who is away, read from the node's caches alone."""
     keep(tmp_path, WEB)
-    keep(tmp_path, replace(WEB, uid="u-2", name="api", reason="Error", message="x" * 300))
+    keep(tmp_path, replace(WEB, uid="u-2", name="api", reason="Error", message="x" * 300, status={}, containers={}))
+    pod_path(tmp_path, "u-2").write_text('{"spec": {"containers": [{"name": "web"}, {"name": "log"}]}}')
     write_refusals(tmp_path, [Refusal("/m/bad.yaml", "InvalidManifest", "not YAML", "t")])
     write_node_runtime(tmp_path, NodeRuntime(ready=True, endpoint="unix:///r"))
     with hold_node_lock(tmp_path, "worker"):
         assert run(["pods", "--root-dir", str(tmp_path)]) == Exit.DONE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["NAMESPACE", "NAME", "READY", "PHASE", "RESTARTS", "AGE", "REASON"]
-    assert [line.split()[1] for line in lines[1:3]] == ["api", "web"]
+    assert [line.split()[1:3] for line in lines[1:3]] == [["api", "0/2"], ["web", "1/1"]]
     assert "x" * 300 in lines[1]
     assert lines[3:] == [
         "refused /m/bad.yaml: InvalidManifest: not YAML",
@@ -222,11 +234,12 @@ def test_where_it_looked_is_said_when_nobody_runs_there(tmp_path: Path, capsys: 
 
 
 def test_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """For scripts: everything, refusals and runtime too."""
+    """For scripts: everything, refusals and runtime too, without what a pod runs with."""
     keep(tmp_path, WEB)
+    pod_path(tmp_path, WEB.uid).write_text('{"spec": {"containers": [{"name": "web", "args": ["secret"]}]}}')
     assert run(["pods", "--root-dir", str(tmp_path), "-o", "json"]) == Exit.DONE
     found = json.loads(capsys.readouterr().out)
-    assert [pod["name"] for pod in found["pods"]] == ["web"]
+    assert [(pod["name"], pod["pod"]) for pod in found["pods"]] == [("web", {})]
     assert (found["refused"], found["runtime"], found["absent"]) == ([], None, ["worker", "poller"])
     assert found["workflow_engine"] is None
 

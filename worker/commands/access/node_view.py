@@ -45,7 +45,10 @@ class NodeView:
 def read_node_view(config: NodeConfig) -> NodeView:
     """Read the node's files."""
     return NodeView(
-        pods=sorted(read_snapshots(config.root_dir), key=lambda pod: (pod.namespace, pod.name, pod.started_at)),
+        pods=sorted(
+            read_snapshots(config.root_dir, whole_pods=True),
+            key=lambda pod: (pod.namespace, pod.name, pod.started_at),
+        ),
         refusals=read_refusals(config.root_dir),
         runtime=read_node_runtime(config.root_dir),
         absent=tuple(role for role in ROLES if lock_holder(lock_path(config.root_dir, role)) is None),

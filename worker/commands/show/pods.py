@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +40,7 @@ def show(config: NodeConfig, *, output: str, watch: bool) -> None:
 def row(pod: PodSnapshot, now: datetime) -> tuple[str, ...]:
     """Format one pod as the columns of the wide table."""
     statuses = pod.status.get("containerStatuses", [])
-    total = len(statuses) or len(pod.containers)
+    total = len(statuses) or len((pod.pod.get("spec") or {}).get("containers") or pod.containers)
     ready = sum(1 for one in statuses if one.get("ready"))
     phase = "Terminating" if pod.deleting else pod.phase
     reason = f"{pod.reason}: {pod.message}" if pod.message else pod.reason
@@ -80,7 +80,7 @@ def _print(view: NodeView, output: str, root_dir: Path) -> None:
 def as_json(view: NodeView) -> dict[str, Any]:
     """Return the whole view as JSON."""
     return {
-        "pods": [asdict(pod) for pod in view.pods],
+        "pods": [asdict(replace(pod, pod={})) for pod in view.pods],  # a pod has values of variables
         "refused": [asdict(one) for one in view.refusals],
         "runtime": asdict(view.runtime) if view.runtime else None,
         "absent": list(view.absent),
