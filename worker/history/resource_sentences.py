@@ -35,7 +35,13 @@ def claims_prepared(_: StoryState, done: CompletedActivity) -> Iterator[str]:
             yield f"and {found.more} more devices of claims"
 
 
+def claims_unprepared(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report that the claims are undone, if they can have been prepared."""
+    if not state.never_was_here:
+        yield f"resource claims unprepared ({seconds(done.took)})"
+
+
 def _device(device: ClaimedDevice) -> str:
     why = f"request {', '.join(device.requests)} of " if device.requests else ""
     where = f"device {device.device} of pool {device.pool} of driver {device.driver}"
-    return f"{where} is the pod's: the scheduler allocated it for {why}ResourceClaim {device.claim}"
+    return f"{where} is the pod's: allocated for {why}ResourceClaim {device.claim}"

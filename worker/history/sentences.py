@@ -185,10 +185,6 @@ def _images_read(_: StoryState, done: CompletedActivity) -> Iterator[str]:
         yield f"image {image} present"
 
 
-def _plain_row(asked: Any, doing: str, done: str) -> ActivityRow:
-    return ActivityRow(asked, None, lambda _: doing, _plain(lambda _: done))
-
-
 def _plain(what: Callable[[Any], str]) -> Callable[[StoryState, CompletedActivity], Iterator[str]]:
     """Report the action and its duration, for activities without a response."""
 
@@ -258,8 +254,11 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
         lambda _: "preparing resource claims",
         resource_sentences.claims_prepared,
     ),
-    names.UNPREPARE_RESOURCES: _plain_row(
-        claims.UnprepareResources, "unpreparing resource claims", "resource claims unprepared"
+    names.UNPREPARE_RESOURCES: ActivityRow(
+        claims.UnprepareResources,
+        None,
+        lambda _: "unpreparing resource claims",
+        resource_sentences.claims_unprepared,
     ),
     names.PULL_IMAGE: ActivityRow(
         requests.PullImage, requests.PulledImage, lambda asked: f"image {asked.image} ({asked.policy})", _image

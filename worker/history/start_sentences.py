@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from proto.kubernetes.admission import REJECTED_PREFIX
 from proto.temporal.pod import PodStart
-from proto.temporal.pod_inputs import FirstSight
+from proto.temporal.pod_inputs import FirstSight, Rejected
 from workflows.decide.machine_abilities import why_rejected
 
 
@@ -26,6 +26,17 @@ def taken_back(*, by_the_run_before: bool) -> str:
     return "Temporal is back: the pod goes on in a new run, because the run before could not take it back"
 
 
+def never_was_here(start: PodStart) -> bool:
+    """Report whether the node rejects the pod, and it was not here before: nothing of it was ever mounted or prepared."""
+    seen = start.first_sight or FirstSight()
+    return not seen.started_at and not seen.ended and _rejected(start) is not None
+
+
+def _rejected(start: PodStart) -> Rejected | None:
+    seen = start.first_sight or FirstSight()
+    return seen.rejected or next(why_rejected(start.pod, start.settings), None)
+
+
 def at_first(start: PodStart) -> Iterator[str]:
     """Report what was known of the pod when its workflow started, and why it is not run, if so."""
     seen = start.first_sight or FirstSight()
@@ -33,5 +44,5 @@ def at_first(start: PodStart) -> Iterator[str]:
         yield f"it is here since {seen.started_at.astimezone():%Y-%m-%d %H:%M:%S}, and had no workflow any more"
     if seen.ended:
         yield f"the API shows the pod as {seen.ended.phase}" + (f" ({seen.ended.reason})" if seen.ended.reason else "")
-    elif why := seen.rejected or next(why_rejected(start.pod, start.settings), None):
+    elif why := _rejected(start):
         yield f"the node rejects the pod: {why.reason}: {REJECTED_PREFIX}{why.message}"

@@ -21,7 +21,7 @@ from proto.temporal.pod import PodOutcome, PodStart
 from worker.history import container_sentences, facts, sentences, while_away
 from worker.history.failures import describe_failure, failure_message
 from worker.history.sentences import parse_payload
-from worker.history.start_sentences import at_first, pod_listed, taken_back
+from worker.history.start_sentences import at_first, never_was_here, pod_listed, taken_back
 from worker.history.story_builder import Dated, Saying, StoryBuilder
 from worker.history.story_state import Line, Story, UnderWay, seconds
 
@@ -98,6 +98,7 @@ def _started(builder: StoryBuilder, event: HistoryEvent, at: datetime) -> Iterat
     else:
         yield "the history had grown long: continued in a new run"
     if begins:
+        builder.state.never_was_here = never_was_here(start)
         yield from at_first(start)
 
 

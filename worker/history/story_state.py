@@ -96,6 +96,8 @@ class StoryState:
     resize_pending: tuple[str, int | None] | None = None
     """The resize that was last reported as not granted: its reason, and the generation that asks for it."""
     settings: NodeSettings = field(default_factory=NodeSettings)
+    never_was_here: bool = False
+    """The node rejected the pod when it came: what is undone to be sure was never done."""
     behaviour: int = 0
     """That of the run before; 0: there was none."""
 

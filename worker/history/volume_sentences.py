@@ -38,9 +38,10 @@ def unmounting(asked: UnmountVolumes) -> str:
     return f"unmounting {named(asked.volumes)}"
 
 
-def unmounted(_: StoryState, done: CompletedActivity) -> Iterator[str]:
-    """Report that the volumes are unmounted."""
-    yield f"{named(done.asked.volumes)} unmounted ({seconds(done.took)})"
+def unmounted(state: StoryState, done: CompletedActivity) -> Iterator[str]:
+    """Report that the volumes are unmounted, if they can have been mounted."""
+    if not state.never_was_here:
+        yield f"{named(done.asked.volumes)} unmounted ({seconds(done.took)})"
 
 
 def refreshed(asked: MountVolumes, answer: MountedVolumes, took: str) -> Iterator[str]:

@@ -164,8 +164,8 @@ def recorded() -> Recorder:
             ),
             [
                 "resource claims prepared (1.00 s)",
-                "device gpu-0 of pool node-1 of driver d.test is the pod's: the scheduler allocated it for request r1, r2 of ResourceClaim gpu",
-                "device  of pool  of driver n is the pod's: the scheduler allocated it for ResourceClaim net",
+                "device gpu-0 of pool node-1 of driver d.test is the pod's: allocated for request r1, r2 of ResourceClaim gpu",
+                "device  of pool  of driver n is the pod's: allocated for ResourceClaim net",
                 "and 2 more devices of claims",
             ],
             id="claims-prepared",
