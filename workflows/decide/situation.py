@@ -21,8 +21,8 @@ from proto.temporal.pod import (
     PodJson,
     PodKey,
 )
-from workflows.decide.actions import Action, Wake, key
-from workflows.decide.keys import image_key
+from workflows.decide.actions import ACTIONS, Action, Wake, key
+from workflows.decide.keys import CLAIMS_KEY, image_key
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 """The states of an instance that has not ended."""
@@ -249,7 +249,8 @@ def unless_backing_off(situation: Situation, action: Action) -> list[Action | Wa
     at = failure.at + retry_delay(failure)
     if at <= situation.now:
         return [action]
-    return [Wake(at, f"{failure.reason}: try {subject} again at {at:%H:%M:%S}", subject)]
+    what = f"to {ACTIONS[type(action)].summary(action)}" if subject == CLAIMS_KEY else subject
+    return [Wake(at, f"{failure.reason}: try {what} again at {at:%H:%M:%S}", subject)]
 
 
 def is_live(facts: ContainerFacts) -> bool:
