@@ -234,3 +234,7 @@ class Explanation:
     sentences: tuple[Sentence, ...] = ()
     led_because: str = ""
     """Why the node leads the pod itself; empty if Temporal does."""
+    lacks_claims: bool = False
+    """Its ResourceClaims are not prepared for the sandbox that comes next, though the node may know them for the pod."""
+    over: tuple[str, ...] = ()
+    """Names of the init containers that have ended for good."""

@@ -2,7 +2,8 @@
 
 Fed by the streams of drivers' plugins; read for the statuses of pods (`worker/status/keeper.py`). What a driver said counts for its timeout, and
 as long as its stream lasts; then the health is unknown, and the pods' statuses say so at once, where a kubelet's do at their next
-synchronization. `<root-dir>/dra_health_state` is written when the health of a device that a claim has changes, so a restart changes no status.
+synchronization. `<root-dir>/dra_health_state` is written when the health of a device that a claim has changes, so a restart changes no status, and when it
+counts no more: `tempolet explain` reads it.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ class DevicesHealth:
         self._event = asyncio.Event()
         self._drivers: dict[str, DriverHealth] = _loaded(self._file)
         self._shown: dict[tuple[str, str], Sequence[Mapping[str, Any]]] = {}
-        self._written: Mapping[str, Mapping[DeviceKey, DeviceHealth]] = {}
+        self._written: Mapping[str, Mapping[DeviceKey, DeviceHealth]] | None = None if self._file.exists() else {}
+        """None: what an earlier process or a kubelet has left, which may count no more."""
 
     def take(self, driver: str, plugin: object, devices: Mapping[DeviceKey, DeviceHealth]) -> None:
         """Take a report of one of a driver's plugins; raises ValueError for one that is too large."""
@@ -96,9 +98,10 @@ class DevicesHealth:
                     await self._event.wait()
 
     async def save(self, *, only_changed: bool = False) -> None:
-        """Write what is known of the devices that claims have; a file that cannot be written is written at the next change."""
+        """Write what counts of the devices that claims have; a file that cannot be written is written at the next change."""
+        now = time.monotonic()
         wanted = {
-            driver: {key: told for key, told in self._drivers[driver].items() if key in devices}
+            driver: {key: told for key, told in self._drivers[driver].items() if key in devices and told.until >= now}
             for driver, devices in self._allocated().items()
             if driver in self._drivers
         }

@@ -150,7 +150,7 @@ class ExclusiveCpus:
         where = f"NUMA node {written_cpus(places.nodes)}, socket {written_cpus(places.sockets)}"
         return (
             f"container {container} has CPU {written_cpus(cpus)} to itself ({where}): the pod is Guaranteed and the container asks "
-            f"for {len(cpus)} whole CPUs; {written_cpus(self._known.shared)} is shared"
+            f"for {len(cpus)} whole CPU{'' if len(cpus) == 1 else 's'}; {written_cpus(self._known.shared)} is shared"
         )
 
     def of(self, made: ContainerHardware, pod_uid: str, container: str) -> ContainerHardware:

@@ -71,9 +71,9 @@ def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str)
         ]
         device = f"device device-00 of pool {node.name} of driver {driver_name}"
         _, said = tempolet(node, "explain", "default/first")
-        assert f"hardware: container main has {device}: it asks for ResourceClaim shared; the scheduler" in said
+        assert f"hardware: container main has {device}: allocated for ResourceClaim shared" in said
         _, said = tempolet(node, "history", "default/first")
-        assert f"{device} is the pod's: the scheduler allocated it for request r of ResourceClaim shared" in said
+        assert f"{device} is the pod's: allocated for request r of ResourceClaim shared" in said
         second = using(node, "second", "shared")
         reserve(node, "shared", first, second)
         node.until_running("second")
@@ -87,6 +87,38 @@ def test_a_claim_shared_by_two_pods(cluster_node: ClusterNode, driver_name: str)
         delete(node, "second")
         assert on_disk(node) == {}
         assert cdi_files(driver_name) == []
+    node.api.delete(f"{CLAIMS}/shared")
+
+
+def test_explain_of_a_pod_whose_claim_is_prepared_for_another_one(cluster_node: ClusterNode, driver_name: str) -> None:
+    """The file names the pod before the driver is asked, so that a worker that dies in between undoes it."""
+    node = cluster_node
+    claim(node, "shared", driver_name)
+    device = f"device device-00 of pool {node.name} of driver {driver_name}"
+    with official_driver(node, driver_name) as process:
+        first = using(node, "first", "shared")
+        reserve(node, "shared", first)
+        node.until_running("first")
+        node.stop("worker", signal.SIGKILL)
+        told = node.log("worker")
+        node.start_all()
+        node.until(
+            lambda: '"plugin registered"' in node.log("worker").removeprefix(told), "the driver is registered again"
+        )
+        process.kill()
+        process.wait()
+        reserve(node, "shared", first, using(node, "second", "shared"))
+        node.until_pod("second", lambda one: "NodePrepareResources" in one.message, "not prepared again")
+        assert on_disk(node) == {"shared": 2}
+        _, said = tempolet(node, "explain", "default/second")
+        assert "hardware: container main has no device of ResourceClaim shared yet: it is not prepared" in said
+        assert "try to prepare resource claims again" in said
+        _, said = tempolet(node, "explain", "default/first")
+        assert f"hardware: container main has {device}: allocated for ResourceClaim shared, which 1 other pod" in said
+    with official_driver(node, driver_name):
+        delete(node, "second")
+        delete(node, "first")
+        assert on_disk(node) == {}
     node.api.delete(f"{CLAIMS}/shared")
 
 

@@ -12,6 +12,7 @@ from tests.cluster.binaries import NoBinaries
 from tests.cluster.cluster_node import ClusterNode, pods_path
 from tests.cluster.dra.claims import CLAIMS, claim, device_class, reserve, using
 from tests.cluster.dra.official_driver import find_health_driver, official_driver
+from tests.node.operating import tempolet
 from workflows.decide.claims.health_state import STATE_FILE
 
 
@@ -57,6 +58,8 @@ def test_the_health_of_a_pods_device(cluster_node: ClusterNode, slot: int, progr
             until_shown(node, "Healthy")
             say(driver, node, "Unhealthy", "it is too hot")
             until_shown(node, "Unhealthy", "it is too hot")
+            ill = f"container main: device device-00 of pool {node.name} of driver {name}: not healthy: it is too hot"
+            node.until(lambda: ill in tempolet(node, "explain", "default/ill")[1], "explain says it, too")
             before = node.api.get(pods_path(name="ill"))["status"]
             node.stop("worker", signal.SIGTERM)
             kept = json.loads((node.root_dir / STATE_FILE).read_text())[name]["Devices"]
@@ -67,6 +70,7 @@ def test_the_health_of_a_pods_device(cluster_node: ClusterNode, slot: int, progr
             driver.kill()
             driver.wait()
             until_shown(node, "Unknown")
+            node.until(lambda: ill not in tempolet(node, "explain", "default/ill")[1], "nor does explain know")
         with official_driver(node, name, str(program)) as driver:
             say(driver, node, "Healthy")
             until_shown(node, "Healthy")

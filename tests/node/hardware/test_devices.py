@@ -156,6 +156,31 @@ def test_a_lost_checkpoint(node: TempoletNode) -> None:
         assert {has.of(one.uid, "main", RESOURCE) for one in node.snapshots()} == {frozenset({one}) for one in DEVICES}
 
 
+def test_explain_after_a_lost_checkpoint(node: TempoletNode) -> None:
+    """The ledger has the device and why: the line is the same, before the container starts again and after."""
+    with sample_plugin(node):
+        counted(node, DeviceCount(2, 2))
+        node.apply(wanting("first", 1))
+        first = node.until_running("first")
+        line = hardware(node, "first")
+        assert f"container main has {RESOURCE}" in line
+        node.stop("worker", signal.SIGKILL)
+        (node.root_dir / STATE_FILE).unlink()
+        node.start("worker")
+        node.until(lambda: node.log("worker").count(REGISTERED) == 2, "the plugin registers again by itself")
+        counted(node, DeviceCount(2, 2))
+        assert hardware(node, "first") == line
+        kill_container(node, first)
+        node.until_pod("first", lambda one: one.ready and one.restarts == 1, "it runs again")
+        assert hardware(node, "first") == line
+
+
+def hardware(node: TempoletNode, name: str) -> str:
+    """Return what `explain` says of a pod's hardware."""
+    _, said = tempolet(node, "explain", f"default/{name}-{node.name}")
+    return "".join(one for one in said.splitlines(keepends=True) if one.startswith("hardware: "))
+
+
 async def _forgotten(node: TempoletNode) -> None:
     """End the node's workflow, whose successor has an empty ledger."""
     client = await node.client()

@@ -120,6 +120,8 @@ async def test_what_counts_no_more_is_told_by_itself(node: Node) -> None:
         assert await node.told() == {"web"}
         assert await node.told() == {"web"}
         assert node.health() == [(UNKNOWN, "")]
+    await node.known.save(only_changed=True)
+    assert node.on_disk() == {}
 
 
 async def test_a_plugin_that_goes_leaves_what_its_successor_said(node: Node) -> None:
@@ -146,6 +148,17 @@ async def test_a_restart_keeps_what_counts(node: Node) -> None:
     file.write_text(re.sub('"LastUpdated":"[^"]*"', '"LastUpdated":"2026-01-01T00:00:00Z"', file.read_text()))
     node.restarted()
     assert node.health() == [(UNKNOWN, "")]
+    await node.known.save(only_changed=True)
+    assert node.on_disk() == {}
+
+
+async def test_what_another_process_has_left_is_written_anew(node: Node) -> None:
+    """Though nothing is known, and no claim has a device: `tempolet explain` believes the file."""
+    node.known.take(DRIVER, object(), {A: ILL})
+    await node.known.save()
+    node.accounts = {}
+    await node.restarted().save(only_changed=True)
+    assert node.on_disk() == {}
 
 
 async def test_changes_are_written(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,10 @@ async def test_cpus_are_given_and_written_before_the_answer(settings: CpuManager
     assert on_disk(root_dir) == ("0-3", {})
     given = await hardware.allocate(AllocateHardware(pod("a", 1, 2)))
     assert given.containers == {"c0": ContainerAssignment("1"), "c1": ContainerAssignment("2-3")}
+    assert "CPU 1 to itself (NUMA node 0, socket 0)" in given.why[0]
+    assert "asks for 1 whole CPU; 0 is shared" in given.why[0]
     assert "CPU 2-3 to itself (NUMA node 0, socket 0)" in given.why[1]
+    assert "asks for 2 whole CPUs; 0 is shared" in given.why[1]
     assert on_disk(root_dir) == ("0", {"a": {"c0": "1", "c1": "2-3"}})
     assert hardware.of("a", "c1").cpuset_cpus == "2-3"
     assert hardware.of("a", "c1").is_quota_off

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -29,12 +28,12 @@ from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import PodOutcome
 from worker.commands.access import temporal_access
 from worker.commands.access.claimed_devices import claimed_devices
+from worker.commands.access.exclusive_hardware import exclusive_hardware, has_hardware
 from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.led_pods import ask_pod, pod_here
 from worker.commands.access.node_status import ask_node_status
 from worker.commands.access.node_view import NodeView, notes
 from worker.commands.access.pod_selection import PodSelector, find_pods
-from worker.commands.access.unhealthy_devices import unhealthy_devices
 from worker.commands.access.unknown_pod import refusals_of
 from worker.daemon.config import NodeConfig
 from worker.daemon.node_lock import lock_holder, lock_path
@@ -45,7 +44,6 @@ from worker.history.sentences import pod_gone
 from worker.history.story_state import seconds
 from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
 from worker.temporal.interventions import paused_words, told_paused
-from workflows.decide.devices.checkpoint import STATE_FILE as CHECKPOINT
 
 LED_BY_WORKER: Final = (
     "the node's worker leads this pod itself, because {}; what happens meanwhile is added to its history"
@@ -53,8 +51,6 @@ LED_BY_WORKER: Final = (
 LONGEST_REASON: Final = 400
 LONGEST_WAIT: Final = 400
 MOST_WAITS: Final = 20
-STATE_FILES: Final = ("cpu_manager_state", "memory_manager_state", CHECKPOINT)
-"""In --root-dir: who has which CPUs, memory and devices."""
 LABELS: Final = {
     SentenceKind.STANDS: "state",
     SentenceKind.UNDER_WAY: "under way",
@@ -133,22 +129,16 @@ async def _ask_of_all(config: NodeConfig, selector: PodSelector) -> Answer:
     answer = await _ask(config, selector)
     if answer.gone or answer.pod.node != config.node_name:
         return answer
-    hardware = claimed_devices(config.root_dir, answer.pod.uid)
-    if _has_hardware(config.root_dir, answer.pod.uid):
+    explained = answer.explanation or Explanation("", "")
+    hardware = claimed_devices(
+        config.root_dir, answer.pod.uid, lacks_claims=explained.lacks_claims, over=explained.over
+    )
+    if has_hardware(config.root_dir, answer.pod.uid):
         with contextlib.suppress(CommandFailed):  # the rest is known
             given = (await ask_node_status(config)).assignments.get(answer.pod.uid)
             if given:
-                hardware = (*given.why, *unhealthy_devices(config.root_dir, given.containers), *hardware)
+                hardware = (*exclusive_hardware(config.root_dir, given, explained.over), *hardware)
     return replace(answer, hardware=hardware)
-
-
-def _has_hardware(root_dir: Path, uid: str) -> bool:
-    """Report whether a file of the kubelet's resource managers names a pod: all others need no second question."""
-    for name in STATE_FILES:
-        with contextlib.suppress(OSError):
-            if uid in (root_dir / name).read_text(errors="replace"):
-                return True
-    return False
 
 
 async def _ask(config: NodeConfig, selector: PodSelector) -> Answer:

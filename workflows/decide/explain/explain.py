@@ -16,7 +16,7 @@ from proto.temporal.operator import Explanation, Sentence, SentenceKind
 from proto.temporal.pod import ContainerState, Exit, Lifecycle
 from workflows.decide.actions import Action, Wake, holds_reread, is_endless
 from workflows.decide.containers.backoff import next_backoff, starts_at
-from workflows.decide.containers.init_containers import init_failed
+from workflows.decide.containers.init_containers import ends_by_itself, init_failed
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
@@ -28,6 +28,7 @@ from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import ImageRequest, Situation
 from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.status.unready import unready_words, waits_for_gates
+from workflows.decide.steps.claims import awaits_claims
 from workflows.decide.steps.containers import next_in_line
 from workflows.decide.steps.images import image_action_key, is_unread, pulls_at
 from workflows.decide.steps.pod_actions import answers
@@ -50,7 +51,15 @@ def explanation(situation: Situation, say: Say) -> Explanation:
         *waits_for_gates(situation, status),
         *(Sentence(SentenceKind.NEXT, text) for text in describe_next(situation, say)),
     )
-    return Explanation(situation.observed.lifecycle.value, status.phase or "", sentences)
+    over = tuple(one.name for one in situation.all_containers if is_over(situation, one))
+    lacks_claims = awaits_claims(situation)
+    lifecycle = situation.observed.lifecycle.value
+    return Explanation(lifecycle, status.phase or "", sentences, lacks_claims=lacks_claims, over=over)
+
+
+def is_over(situation: Situation, container: V1Container) -> bool:
+    """Report whether it is an init container that has ended for good, so that others use what it had."""
+    return ends_by_itself(situation, container.name) and standing(situation, container) is Standing.DONE
 
 
 # --- the pod's state

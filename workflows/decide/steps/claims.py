@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from proto.dra.pod_claims import claims_slice, uses_claims
 from proto.temporal.activities.claims import PrepareResources, UnprepareResources
+from proto.temporal.pod import Lifecycle
 from workflows.decide.actions import Action, Wake
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.steps.sandbox import claims_prepared, may_have_sandbox
@@ -20,6 +21,12 @@ def prepare_claims(situation: Situation) -> Iterator[Action | Wake]:
         return
     attempt = observed.next_sandbox_attempt
     yield from unless_backing_off(situation, PrepareResources(situation.key, claims_slice(situation.source), attempt))
+
+
+def awaits_claims(situation: Situation) -> bool:
+    """Report whether a pod without a sandbox has claims that are not prepared for its next one."""
+    is_starting = situation.observed.lifecycle is Lifecycle.SYNC and not situation.sandbox_id
+    return is_starting and not claims_prepared(situation)
 
 
 def may_have_claims(situation: Situation) -> bool:

@@ -186,6 +186,21 @@ def test_what_it_waits_for(
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "known", "over"),
+    [
+        pytest.param(pod(init=["i"]), {"containers": {"i": up("i")}}, (), id="it-runs"),
+        pytest.param(pod(init=["i"]), {"containers": {"i": down(1)}}, (), id="it-will-run-again"),
+        pytest.param(pod(init=["i", "j"]), {"containers": {"i": down(0), "j": up("j")}}, ("i",), id="one-of-two"),
+        pytest.param(pod(init=["+s"]), {"containers": {"s": down(0)}}, (), id="a-sidecar"),
+        pytest.param(pod(restartPolicy="Never"), {"containers": {"web": down(0)}}, (), id="no-init-container"),
+    ],
+)
+def test_which_init_containers_are_over(source: dict[str, Any], known: dict[str, Any], over: tuple[str, ...]) -> None:
+    """Those that do not run again in this sandbox."""
+    assert explanation(situation(source, **known), describe).over == over
+
+
 def test_what_is_under_way_is_named_by_its_activity() -> None:
     """So that the reader finds its attempts in Temporal."""
     told = explanation(situation(context=Context(busy=(PULL, RUN)), **NEW, images=ABSENT), describe).sentences

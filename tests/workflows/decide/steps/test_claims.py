@@ -7,13 +7,16 @@ import pytest
 from proto.dra.pod_claims import claims_slice
 from proto.temporal.activities.claims import PrepareResources, UnprepareResources
 from proto.temporal.activities.requests import StartContainer
-from proto.temporal.pod import Lifecycle, PodJson
-from tests.workflows.decide.situations import KEY, deletion, describe_all, down, pod, sandbox, situation, up
+from proto.temporal.operator import SentenceKind
+from proto.temporal.pod import Failure, Lifecycle, PodJson
+from tests.workflows.decide.situations import KEY, at, deletion, describe_all, down, pod, sandbox, situation, up
+from workflows.decide.explain.explain import explanation
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.record.updates import Outcome, judge
 from workflows.decide.status.status import pod_status, pod_summary
 from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.steps.termination import is_released
+from workflows.loops.calls import summary
 
 FRESH: dict[str, Any] = {"sandbox": None, "directories": False}
 MADE = {"name": "gpu", "resourceClaimTemplateName": "t"}
@@ -89,6 +92,45 @@ ENDING: dict[str, Any] = {"lifecycle": Lifecycle.TERMINATING, "deletion": deleti
 def test_unpreparing(source: PodJson, known: dict[str, Any], begun: list[str]) -> None:
     """Once nothing of the pod runs, before anything is removed."""
     assert [one.split()[0] for one in describe_all(pod_actions(situation(source, **known)).begin)] == begun
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "lacks"),
+    [
+        pytest.param(with_claim(), FRESH, True, id="before-they-are-prepared"),
+        pytest.param(with_claim(), {**FRESH, "claims_for": 0}, False, id="prepared"),
+        pytest.param(with_claim(), {}, False, id="a-sandbox-that-is-there-has-them"),
+        pytest.param(
+            with_claim(),
+            {"sandbox": None, "next_sandbox_attempt": 1, "claims_for": 0, "containers": {"web": down(1, ended=-900)}},
+            True,
+            id="not-for-a-new-sandbox",
+        ),
+        pytest.param(with_claim(), {**ENDING, **FRESH}, False, id="while-they-are-undone"),
+        pytest.param(pod(), FRESH, False, id="none"),
+    ],
+)
+def test_whether_a_pod_lacks_its_claims(source: PodJson, known: dict[str, Any], lacks: bool) -> None:
+    """The node's file names a pod before its drivers are asked, so `tempolet explain` asks its workflow."""
+    assert explanation(situation(source, **known), summary).lacks_claims is lacks
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        pytest.param(FRESH, "FailedPrepareDynamicResources: try to prepare resource claims again", id="prepare"),
+        pytest.param(
+            {**ENDING, **FRESH},
+            "FailedUnprepareDynamicResources: try to unprepare resource claims again",
+            id="unprepare",
+        ),
+    ],
+)
+def test_what_is_tried_again(known: dict[str, Any], text: str) -> None:
+    """Both have one key, which does not say."""
+    failure = Failure(text.partition(":")[0], "no driver", at(-1))
+    told = explanation(situation(with_claim(), **known, failures={"claims": failure}), summary)
+    assert [one.text for one in told.sentences if one.kind is SentenceKind.WAITS] == [text]
 
 
 def test_what_is_recorded() -> None:
