@@ -9,18 +9,19 @@ whose end is unknown is undone later (csi_mounter.go, csi_attacher.go).
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from activities.clients.csi_driver import CsiError, CsiNode, connected
-from activities.clients.csi_drivers import DriverNotRegistered
+from activities.clients.csi_drivers import Driver, DriverNotRegistered
 from activities.execution.heartbeat import waiting_until
 from activities.files import mounts
 from activities.volumes.csi.drivers.attachment import wait_attached
 from activities.volumes.csi.drivers.driver_object import DriverRules, check_rules, driver_rules, pod_attributes
 from activities.volumes.csi.drivers.pod_tokens import pod_tokens
+from activities.volumes.csi.drivers.registered import registered
 from activities.volumes.csi.drivers.requests import STAGES, VolumeRequest, publish_request, stage_request
 from activities.volumes.csi.drivers.secrets import read_secret
 from activities.volumes.csi.records.block_places import BlockPlace
@@ -97,7 +98,7 @@ class NodeVolumes:
         rules = await driver_rules(self._services.objects, volume.driver)
         check_rules(rules, volume, standalone=self._services.api is None)
         context = await self._attached(rules, volume, place)
-        async with self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node:
+        async with self._connected(await registered(self._drivers, volume, place)) as node:
             async with self._services.locks.hold(volume.lock):
                 mounting = _Mounting(await _asking(node, volume, pod, context), place, rules, pod, asked)
                 found = await self._stage_and_publish(node, mounting)
@@ -115,10 +116,8 @@ class NodeVolumes:
             if not rules.republish or await asyncio.to_thread(place.record) is None:
                 return
             context = await self._attached(rules, volume, place)
-            async with (
-                self.driver(volume.driver, "mounter.SetUpAt failed to get CSI client") as node,
-                self._services.locks.hold(volume.lock),
-            ):
+            driver = await registered(self._drivers, volume, place, again=True)
+            async with self._connected(driver) as node, self._services.locks.hold(volume.lock):
                 if await asyncio.to_thread(place.record) is None:
                     return  # its pod has been removed meanwhile
                 asking = await _asking(node, volume, one.pod, context)
@@ -181,8 +180,11 @@ class NodeVolumes:
             driver = await self._drivers.get(name)
         except DriverNotRegistered as missing:
             raise VolumeFailed(f"kubernetes.io/csi: {doing}: {missing}") from None
-        async with connected(driver.endpoint, partial(self._services.timings.csi, driver.name)) as node:
+        async with self._connected(driver) as node:
             yield node
+
+    def _connected(self, driver: Driver) -> AbstractAsyncContextManager[CsiNode]:
+        return connected(driver.endpoint, partial(self._services.timings.csi, driver.name))
 
     async def _stage_and_publish(self, node: CsiNode, mounting: _Mounting) -> bool:
         """Stage and publish a volume; returns whether the pod had it already."""

@@ -159,7 +159,8 @@ def test_a_pod_waits_for_a_driver_that_is_not_there(node: TempoletNode, driver: 
     node.apply(claiming("late", "late"))
     node.apply(pod_manifest("beside"))
     words = (
-        'MountVolume.SetUp failed for volume "late" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: '
+        'MountVolume.MountDevice failed for volume "late" : kubernetes.io/csi: '
+        "attacher.MountDevice failed to create newCsiDriverClient: "
         f"driver name {driver.setup.name} not found in the list of registered CSI drivers"
     )
     # the first attempt may precede the worker's notice that the driver is gone, and fails with another message

@@ -54,6 +54,7 @@ class Node:
         """Drop everything that the process knew: only the disk is left."""
         csi = CsiDrivers()
         csi._drivers.update(self.services.csi._drivers)
+        csi._registered.update(self.services.csi._registered)
         services = NodeServices(
             settings=self.services.settings,
             runtime=self.services.runtime,

@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import replace
 from datetime import timedelta
+from typing import Final
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -17,10 +18,13 @@ from activities.volumes.plugin import attaching
 from activities.volumes.plugin.volume_type import Step, VolumeFailed
 from activities.volumes.pod_volumes import VolumeActivities
 from proto.temporal.activities.volumes import MountVolumes
+from proto.temporal.pod import PodJson
 from tests.activities.volumes.csi.csi_node import CANARY, CLAIM, NAME, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, Node
 from tests.csi.orders import Order
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts")
+
+INLINE: Final[PodJson] = {"name": "own", "csi": {"driver": NAME}}
 
 
 async def test_a_busy_volume_stays_visible_and_is_tried_again(node: Node) -> None:
@@ -41,17 +45,76 @@ async def test_a_busy_volume_stays_visible_and_is_tried_again(node: Node) -> Non
     assert node.left() == []
 
 
-async def test_a_driver_that_is_not_there_yet(node: Node) -> None:
-    """The kubelet's message; the pod gets its volume as soon as the driver registers."""
+@pytest.mark.parametrize(
+    ("volume", "mode", "used", "step", "doing"),
+    [
+        pytest.param(
+            CLAIM,
+            "Filesystem",
+            False,
+            Step.DEVICE,
+            "attacher.MountDevice failed to create newCsiDriverClient",
+            id="files-are-staged-first",
+        ),
+        pytest.param(
+            CLAIM,
+            "Filesystem",
+            True,
+            Step.PUBLISH,
+            "mounter.SetUpAt failed to get CSI client",
+            id="files-that-another-pod-has-are-published-only",
+        ),
+        pytest.param(
+            CLAIM,
+            "Block",
+            False,
+            Step.DEVICE,
+            "blockMapper.SetUpDevice failed to get CSI client",
+            id="a-device-is-set-up-first",
+        ),
+        pytest.param(
+            CLAIM,
+            "Block",
+            True,
+            Step.PUBLISH,
+            "blockMapper.MapPodDevice failed to get CSI client",
+            id="a-device-that-another-pod-has-is-mapped-only",
+        ),
+        pytest.param(
+            INLINE,
+            "Filesystem",
+            False,
+            Step.PUBLISH,
+            "mounter.SetUpAt failed to get CSI client",
+            id="a-pods-own-is-never-staged",
+        ),
+    ],
+)
+async def test_the_words_for_a_driver_that_is_not_registered(
+    node: Node, volume: PodJson, mode: str, used: bool, step: Step, doing: str
+) -> None:
+    """The kubelet's: it notices at the first step that the volume still needs (csi_attacher.go, csi_block.go)."""
+    node.driver_object(volumeLifecycleModes=["Persistent", "Ephemeral"])
+    node.bind(volumeMode=mode)
+    if used:
+        await node.mount(node.pod("other"))
+        node = node.restarted()
     driver = node.services.csi.find(NAME)
     assert driver is not None
     node.services.csi.remove(driver)
     with pytest.raises(VolumeFailed) as missing:
+        await node.mount(node.pod("uid-1"), volume)
+    told = f"kubernetes.io/csi: {doing}: driver name {NAME} not found in the list of registered CSI drivers"
+    assert (missing.value.step, str(missing.value)) == (step, told)
+
+
+async def test_a_driver_that_is_not_there_yet(node: Node) -> None:
+    """The pod gets its volume as soon as the driver registers, and is told who is missing while it is unmounted."""
+    driver = node.services.csi.find(NAME)
+    assert driver is not None
+    node.services.csi.remove(driver)
+    with pytest.raises(VolumeFailed, match=f"driver name {NAME} not found in the list of registered CSI drivers"):
         await node.mount(node.pod("uid-1"))
-    assert str(missing.value) == (
-        "kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: "
-        f"driver name {NAME} not found in the list of registered CSI drivers"
-    )
     await node.services.csi.add(driver)
     await node.mount(node.pod("uid-1"))
     node.services.csi.remove(driver)
