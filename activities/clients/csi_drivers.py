@@ -6,7 +6,7 @@ missing.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -20,6 +20,10 @@ class DriverNotRegistered(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"driver name {name} not found in the list of registered CSI drivers")
+
+
+class DriverRefused(Exception):
+    """A driver cannot be in this node's CSINode; the message says why, in the kubelet's words (nodeinfomanager.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class CsiDrivers:
         """As they were when they registered."""
         self._changed = asyncio.Condition()
         self._listeners: list[Callable[[str, Driver | None], None]] = []
+        self._lister: Callable[[Driver], Awaitable[None]] | None = None
         self.staged: set[tuple[str, str]] = set()
         """Driver and volume handle. A volume that is missing here may still be staged: staging it again is safe."""
         self.published: set[str] = set()
@@ -158,6 +163,15 @@ class CsiDrivers:
         self._listeners.append(listener)
         for name, driver in self._drivers.items():
             listener(name, driver)
+
+    def listed_by(self, lister: Callable[[Driver], Awaitable[None]]) -> None:
+        """Let `lister` say of each driver that registers whether it is in the CSINode; see `listed`."""
+        self._lister = lister
+
+    async def listed(self, driver: Driver) -> None:
+        """Return when a driver is in the CSINode, or nobody can say now; raises DriverRefused. A standalone node has none."""
+        if self._lister is not None:
+            await self._lister(driver)
 
     def _notify(self, name: str, driver: Driver | None) -> None:
         for listener in self._listeners:

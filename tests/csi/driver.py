@@ -74,7 +74,11 @@ class Node(csi_pb2_grpc.NodeServicer):  # type: ignore[misc]  # generated withou
     async def NodeGetInfo(self, request: Any, context: Any) -> csi.NodeGetInfoResponse:  # noqa: N802 - gRPC's name
         """Return the driver's id of this node."""
         await self._obey("NodeGetInfo", request, context)
-        return csi.NodeGetInfoResponse(node_id="node-of-the-test", max_volumes_per_node=self._folder.most_volumes)
+        return csi.NodeGetInfoResponse(
+            node_id=self._setup.node_id,
+            max_volumes_per_node=self._folder.most_volumes,
+            accessible_topology=csi.Topology(segments=self._setup.topology),
+        )
 
     async def NodeGetCapabilities(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         """Return the driver's capabilities."""

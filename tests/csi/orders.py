@@ -32,6 +32,8 @@ class Setup:
     capabilities: tuple[str, ...] = ("STAGE_UNSTAGE_VOLUME",)
     versions: tuple[str, ...] = ("1.0.0",)
     kind: str = "CSIPlugin"
+    node_id: str = "node-of-the-test"
+    topology: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -49,7 +51,7 @@ class DriverFolder:
     def read_setup(self) -> Setup:
         """Read the driver's setup."""
         said = json.loads((self.path / "setup.json").read_text())
-        return Setup(said["name"], tuple(said["capabilities"]), tuple(said["versions"]), said["kind"])
+        return Setup(**said | {"capabilities": tuple(said["capabilities"]), "versions": tuple(said["versions"])})
 
     def order(self, call: str, order: Order | None) -> None:
         """Set the order for one kind of call, or remove it."""

@@ -43,6 +43,14 @@ class ClusterObjects:
         self.tokens = ApiTokens(api)
         self.trust_bundles = ApiTrustBundles(api, self._changed.set)
         self._services = Informer(api, SERVICES, cut=service_fields)
+        self._csi_node: CsiNodeKeeper | None = None
+
+    def list_drivers(self, drivers: CsiDrivers, tell: Callable[[str, str], None]) -> None:
+        """List CSI drivers in the CSINode while `running`; those that register earlier wait for it.
+
+        `tell` takes the reason and message of a warning about the node.
+        """
+        self._csi_node = CsiNodeKeeper(self._api, self._node, drivers, tell)
 
     async def services(self) -> Iterable[Mapping[str, Any]]:
         """Return all Services of the cluster; raises ServicesUnknown."""
@@ -70,7 +78,7 @@ class ClusterObjects:
 
     @contextlib.asynccontextmanager
     async def running(
-        self, snapshots: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal, drivers: CsiDrivers
+        self, snapshots: Callable[[], Iterable[PodSnapshot]], send_signal: SendSignal
     ) -> AsyncIterator[None]:
         """Signal changes, renew tokens and update the CSINode while the block runs.
 
@@ -83,8 +91,9 @@ class ClusterObjects:
         running = {
             "changed objects": lambda: objects.run(self._changed),
             "token rotation": lambda: rotation.run(self._other_tokens),
-            "CSINode": CsiNodeKeeper(self._api, self._node, drivers).run,
         }
+        if self._csi_node is not None:
+            running["CSINode"] = self._csi_node.run
         try:
             async with contextlib.AsyncExitStack() as loops:
                 for what, loop in running.items():

@@ -1,25 +1,49 @@
 """The part of CSINode and Node objects that describes this node's CSI drivers.
 
-Pure; used by `csi_node`. Entries of other drivers and of administrators are kept (pkg/volume/csi/nodeinfomanager).
+Pure; used by `csi_node`. Entries of other drivers and of administrators are kept (pkg/volume/csi/nodeinfomanager). What the API server
+would refuse is known here before it is sent, so that a driver is told also while the API server is away.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from activities.clients.csi_drivers import Driver
 from activities.volumes.migration.translation import MIGRATED
+from proto.messages import shorten
+from workflows.decide.manifest.fields.names import label_value, qualified_name
 
 NODE_ID: Final = "csi.volume.kubernetes.io/nodeid"
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _MIGRATED: Final = sorted(one.plugin for one in MIGRATED.values())
 _MOST: Final = 2**31 - 1
+_LONGEST_ID: Final = 256
+"""Bytes (pkg/apis/storage/validation csiNodeIDLongerMaxLength)."""
+UPDATING: Final = "error updating {kind} object with CSI driver node info"
+"""How the kubelet begins when the Node or the CSINode cannot be written."""
 
 Json = dict[str, Any]
 
 
 class TopologyCollision(Exception):
     """A driver's topology contradicts the node's labels; the message is the kubelet's."""
+
+
+def fault_of(driver: Driver) -> str:
+    """Return why what a driver says about this node cannot be written, in the kubelet's and the API's words; empty if it can be."""
+    if not driver.node_id:
+        return "error adding CSI driver node info: driverNodeID must not be empty"
+    if faults := "; ".join(_label_faults(driver.topology)):
+        return shorten(f"{UPDATING.format(kind='Node')}: {faults}")
+    if len(driver.node_id.encode()) > _LONGEST_ID:
+        return f"{UPDATING.format(kind='CSINode')}: nodeID: must be {_LONGEST_ID} characters or less"
+    return ""
+
+
+def _label_faults(topology: Mapping[str, str]) -> Iterator[str]:
+    for key, value in sorted(topology.items()):
+        yield from (f"metadata.labels: Invalid value: {json.dumps(key)}: {one}" for one in qualified_name(key))
+        yield from (f"metadata.labels: Invalid value: {json.dumps(value)}: {one}" for one in label_value(value))
 
 
 def new_csi_node(node: Mapping[str, Any]) -> Json:
@@ -80,10 +104,9 @@ def node_patch(node: Mapping[str, Any], drivers: Mapping[str, Driver | None]) ->
             continue
         ids[name] = driver.node_id
         for key, value in driver.topology.items():
-            if labels.get(key, value) != value:
+            if (known := {**labels, **wanted}.get(key, value)) != value:
                 raise TopologyCollision(
-                    f"detected topology value collision: driver {name} reported {key}:{value} but existing label is "
-                    f"{key}:{labels[key]}"
+                    f'detected topology value collision: driver reported "{key}":"{value}" but existing label is "{key}":"{known}"'
                 )
             wanted |= {key: value} if key not in labels else {}
     patch: Json = {"labels": wanted} if wanted else {}

@@ -6,6 +6,7 @@ Created and imported only with an API server, so that a standalone node pays not
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -105,15 +106,21 @@ class ClusterWorker:
 
         return publish_to_all
 
-    @contextlib.asynccontextmanager
-    async def running(
+    def running(
         self, snapshots: Callable[[], list[PodSnapshot]], signals: WorkflowSignals, drivers: CsiDrivers
-    ) -> AsyncIterator[None]:
-        """Run the loops while the block runs.
+    ) -> AbstractAsyncContextManager[None]:
+        """Return what runs the loops while its block runs; call it before plugins register, because drivers wait for it.
 
         `snapshots` returns the newest of all pods, `signals` reach their workflows, `drivers` are listed in the node's
         CSINode.
         """
+        self.objects.list_drivers(drivers, partial(self.tell_of_node, WARNING))
+        return self._running(snapshots, signals)
+
+    @contextlib.asynccontextmanager
+    async def _running(
+        self, snapshots: Callable[[], list[PodSnapshot]], signals: WorkflowSignals
+    ) -> AsyncIterator[None]:
         known = snapshots()
         self.events.know(known)
         self.late_ends.know(known)
@@ -124,7 +131,7 @@ class ClusterWorker:
             await parts.enter_async_context(in_background("late ends", self.late_ends.run))
             await parts.enter_async_context(keeping_statuses(self.keeper, known))
             await parts.enter_async_context(self.claims.running(snapshots))
-            await parts.enter_async_context(self.objects.running(snapshots, send_signal, drivers))
+            await parts.enter_async_context(self.objects.running(snapshots, send_signal))
             if (certificates := self.certificates) is not None:
                 run = partial(certificates.run, snapshots, send_signal)
                 await parts.enter_async_context(in_background("certificates of pods", run))

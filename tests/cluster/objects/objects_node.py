@@ -140,7 +140,8 @@ async def objects_node(plane: ControlPlane, name: str) -> AsyncIterator[ObjectsN
         async def tell(workflow_id: str, signal: ObjectsChanged) -> None:
             node.told.put_nowait((workflow_id, signal.versions))
 
-        async with node.objects.running(lambda: list(node.pods.values()), tell, node.drivers):
+        node.objects.list_drivers(node.drivers, lambda *_: None)
+        async with node.objects.running(lambda: list(node.pods.values()), tell):
             yield node
     for uid, pod in node.pods.items():
         plane.api.delete(node.path("pods", pod.name), gracePeriodSeconds=0, preconditions={"uid": uid})

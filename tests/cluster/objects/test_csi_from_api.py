@@ -82,6 +82,39 @@ def test_a_driver_stands_in_the_nodes_csi_node(cluster_node: ClusterNode, driver
     cluster_node.api.until(path, lambda one: name not in str(one["spec"]["drivers"]), f"{name} out of the CSINode")
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        pytest.param({"node_id": ""}, "driverNodeID must not be empty", id="no-id"),
+        pytest.param({"topology": {"zone": "a b/c!"}}, "a valid label must be", id="a-topology-that-is-no-label"),
+        pytest.param(
+            {"topology": {"kubernetes.io/hostname": "elsewhere"}},
+            'detected topology value collision: driver reported "kubernetes.io/hostname":"elsewhere"',
+            id="a-topology-that-contradicts-the-node",
+        ),
+        pytest.param(
+            {"topology": {"node-restriction.kubernetes.io/rack": "7"}},
+            "error updating Node object with CSI driver node info",
+            id="a-label-that-the-server-forbids",
+        ),
+    ],
+)
+def test_a_driver_that_cannot_be_listed_keeps_no_other_out(
+    cluster_node: ClusterNode, said: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    """It is told that it is not registered, and why; another one is listed, and removed again, meanwhile."""
+    path, registry = f"{STORAGE}/csinodes/{cluster_node.name}", cluster_node.root_dir / "plugins_registry"
+    bad, good = Setup(f"b{uuid.uuid4().hex[:6]}.test", **said), Setup(f"g{uuid.uuid4().hex[:6]}.test")
+    with DriverProcess(tmp_path / "bad", registry, bad) as refused:
+        cluster_node.until(lambda: refused.folder.calls("NotifyRegistrationStatus"), "the driver is told")
+        with DriverProcess(tmp_path / "good", registry, good):
+            listed = cluster_node.api.until(path, lambda one: good.name in str(one["spec"]), "the other is listed")
+            assert bad.name not in str(listed["spec"]["drivers"])
+        cluster_node.api.until(path, lambda one: good.name not in str(one["spec"]), "the other is listed no longer")
+        told = refused.folder.calls("NotifyRegistrationStatus")
+        assert {(one["registered"], why in one["error"]) for one in told} == {(False, True)}
+
+
 def counted(summary: Any) -> bool:
     """Report whether a summary has the use of the claim's volume."""
     volumes = [one for pod in summary["pods"] if pod["podRef"]["name"] == "grows" for one in pod.get("volume") or ()]

@@ -111,5 +111,5 @@ def test_a_driver_in_the_node() -> None:
 
 def test_a_driver_that_says_the_node_lies_elsewhere() -> None:
     """It is reported, and no label is changed."""
-    with pytest.raises(TopologyCollision, match="driver disk reported zone:b but existing label is zone:a"):
+    with pytest.raises(TopologyCollision, match='driver reported "zone":"b" but existing label is "zone":"a"'):
         node_patch(NODE, {"disk": Driver("disk", "", topology={"zone": "b"})})

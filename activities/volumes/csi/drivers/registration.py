@@ -1,6 +1,7 @@
 """Takes CSI drivers that register by a socket: validates them, and asks them about this node.
 
-One of the kinds of `activities.clients.plugins.kinds` (csi_plugin.go ValidatePlugin and RegisterPlugin).
+One of the kinds of `activities.clients.plugins.kinds` (csi_plugin.go ValidatePlugin and RegisterPlugin). In a cluster a driver that
+cannot be in the CSINode is not registered, as by a kubelet: no volume of it would be attached here, and nobody would be told why.
 """
 
 import re
@@ -8,12 +9,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from activities.clients.csi_driver import CsiError, connected
-from activities.clients.csi_drivers import CsiDrivers, Driver
+from activities.clients.csi_drivers import CsiDrivers, Driver, DriverRefused
 from activities.clients.plugins.kinds import PluginRefused, Registered
 from activities.volumes.csi.records.volume import DRIVER_NAME
 from proto.pluginregistration.v1 import api_pb2 as registration
 
 CSI_PLUGIN: Final = "CSIPlugin"
+_FAILED: Final = "RegisterPlugin error -- plugin registration failed with err"
 _VERSION: Final = re.compile(r"v?(0|[1-9][0-9]{0,17})((?:\.[0-9]{1,18})+)(?!\.?[0-9])", re.ASCII)
 _MAJOR: Final = 1
 
@@ -31,13 +33,17 @@ class CsiPlugins:
             async with connected(endpoint) as node:
                 node_info = await node.info()
         except CsiError as error:
-            raise PluginRefused(f"RegisterPlugin error -- plugin registration failed with err: {error}") from error
+            raise PluginRefused(f"{_FAILED}: {error}") from error
         segments = dict(node_info.accessible_topology.segments)
         driver = Driver(
             info.name, endpoint, version, node_info.node_id, node_info.max_volumes_per_node, topology=segments
         )
         try:
             await self._drivers.add(driver)
+            await self._drivers.listed(driver)
+        except DriverRefused as error:
+            self._drivers.remove(driver)
+            raise PluginRefused(f"{_FAILED}: {error}") from error
         except BaseException:
             self._drivers.remove(driver)
             raise

@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 
 from activities.clients.csi_driver import CsiError, connected
-from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered
+from activities.clients.csi_drivers import CsiDrivers, Driver, DriverNotRegistered, DriverRefused
 from activities.clients.plugins.kinds import PluginRefused, Registered
 from activities.clients.plugins.kinds import register as register_plugin
 from activities.clients.plugins.registration import PluginUnreachable
@@ -114,6 +114,27 @@ async def test_a_driver_that_can_t_say_what_this_node_is_is_not_registered(tmp_p
         folder.order("NodeGetInfo", Order(code="INTERNAL", details="no cloud here"))
         with pytest.raises(PluginRefused, match="rpc error: code = Internal desc = no cloud here"):
             await register(tmp_path / "reg.sock", drivers)
+    assert drivers.find(NAME) is None
+
+
+async def test_a_driver_that_cannot_be_in_the_csi_node_is_not_registered(tmp_path: Path) -> None:
+    """The plugin is told why, and it is removed from the CSINode again; it is there while the answer is awaited, as under a kubelet."""
+    drivers, heard = CsiDrivers(), list[bool]()
+    drivers.on_change(lambda _, driver: heard.append(driver is not None))
+
+    async def refuse(driver: Driver) -> None:
+        assert drivers.find(NAME) is driver
+        raise DriverRefused("driverNodeID must not be empty")
+
+    drivers.listed_by(refuse)
+    told = "RegisterPlugin error -- plugin registration failed with err: driverNodeID must not be empty"
+    async with serving(tmp_path / "d", tmp_path / "reg.sock") as folder:
+        with pytest.raises(PluginRefused, match=told):
+            await register(tmp_path / "reg.sock", drivers)
+    assert folder.calls("NotifyRegistrationStatus") == [
+        {"call": "NotifyRegistrationStatus", "registered": False, "error": told}
+    ]
+    assert heard == [True, False]
     assert drivers.find(NAME) is None
 
 
