@@ -179,8 +179,14 @@ class Node:
     async def handle(self, name: str = "web", tag: str = "1") -> "WorkflowHandle[StandIn, str]":
         """Wait until this pod's workflow is open."""
         wanted = f"{name}-{self.name} busybox:{tag}"
-        await eventually(lambda: self._has(wanted))
-        return self.client.get_workflow_handle_for(StandIn.run, (await self.open())[wanted])
+        found: dict[str, str] = {}
+
+        async def is_open() -> bool:
+            found.update(await self.open())
+            return wanted in found
+
+        await eventually(is_open)
+        return self.client.get_workflow_handle_for(StandIn.run, found[wanted])
 
     async def only(self, *pods: str) -> None:
         """Wait until exactly these pods (`name tag`) are open."""
@@ -190,9 +196,6 @@ class Node:
             return set(await self.open()) == wanted
 
         await eventually(are)
-
-    async def _has(self, wanted: str) -> bool:
-        return wanted in await self.open()
 
 
 class Line:

@@ -36,7 +36,7 @@ def read_checkpoint(text: str) -> Accounts:
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
         raise CheckpointError(f"checkpoint is corrupted: {WRONG_FIELD}") from error
     if not is_intact:
-        raise CheckpointError("checkpoint is corrupted: the checksum differs")
+        raise CheckpointError("checkpoint is corrupted")  # the kubelet's words
     return {one.key: one for one in accounts}
 
 

@@ -311,8 +311,8 @@ def test_the_kubelets_file_is_read_and_written() -> None:
     [
         pytest.param("", "not JSON: it is empty", id="empty"),
         pytest.param("[]", "not a JSON object", id="a-list"),
-        pytest.param(KUBELETS.replace("736302156", "736302157"), "the checksum differs", id="another-checksum"),
-        pytest.param(KUBELETS.replace("dev-1", "dev-2"), "the checksum differs", id="changed"),
+        pytest.param(KUBELETS.replace("736302156", "736302157"), "", id="another-checksum"),
+        pytest.param(KUBELETS.replace("dev-1", "dev-2"), "", id="changed"),
         pytest.param("[" * 100_000, UNREADABLE, id="deep"),
         pytest.param('{"Data":"{}","Checksum":' + "9" * 5_000 + "}", UNREADABLE, id="a-long-number"),
         pytest.param('{"Data":"{}","Checksum":1e999}', WRONG_FIELD, id="an-endless-number"),
@@ -325,7 +325,7 @@ def test_a_file_that_cannot_be_used(text: str, why: str) -> None:
     """It is refused, as by the kubelet, in plain words."""
     with pytest.raises(CheckpointError) as refused:
         read_checkpoint(text)
-    assert str(refused.value) == f"checkpoint is corrupted: {why}"
+    assert str(refused.value) == "checkpoint is corrupted" + (f": {why}" if why else "")
 
 
 _TEXTS = st.text(max_size=8)
