@@ -127,7 +127,8 @@ def test_a_pod_keeps_cpus_device_and_claim(node: Joined, temporal: RestartedTemp
     assert f"container main has {RESOURCE} {given.devices} (NUMA node 1): it asks for 1" in told
     assert "container main was aligned to NUMA node 1: topologyManagerPolicy is single-numa-node" in told
     assert (
-        f"container main has device device-00 of pool {NAME} of driver {DRIVER}: allocated for ResourceClaim one" in told
+        f"container main has device device-00 of pool {NAME} of driver {DRIVER}: allocated for ResourceClaim one"
+        in told
     )
 
     kill_all(node.machine, temporal)
