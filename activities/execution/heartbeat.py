@@ -33,12 +33,15 @@ class Heartbeat:
     def wait_for(self, what: str, *, at_once: bool) -> None:
         """Say that the work waits until something holds."""
         self._waits.append(what)
-        (self.say_now if at_once else self.say)(Waits(str(self._doing), tuple(self._waits)))
+        (self.say_now if at_once else self.say)(self._with_waits())
 
     def waited_for(self, what: str) -> None:
         """Say that this wait is over."""
         self._waits.remove(what)
-        self.say(Waits(str(self._doing), tuple(self._waits)) if self._waits else self._doing)
+        self.say(self._with_waits())
+
+    def _with_waits(self) -> object:
+        return Waits(str(self._doing), tuple(self._waits)) if self._waits else self._doing
 
     def say(self, details: object) -> None:
         """Set the details of the next heartbeats; never a secret."""
@@ -92,9 +95,9 @@ _heart: ContextVar[Heartbeat | None] = ContextVar("heart", default=None)
 
 @contextmanager
 def waiting_until(what: str, *, at_once: bool = False) -> Iterator[None]:
-    """Say in the heartbeats of the activity around it until what it waits while the block runs; never a secret.
+    """Name what the activity waits for in its heartbeats while the block runs, as a clause that will hold; never a secret.
 
-    `at_once` sends a heartbeat, for a wait that is seldom and long; else the next one says it.
+    `at_once` sends a heartbeat now, for a wait that is rare and long; else the next one has it.
     """
     heart = _heart.get()
     if heart is None:

@@ -182,14 +182,10 @@ class PodCertificates:
 
     def _tell_refused_renewal(self, pod: PodSnapshot, wanted: WantedCertificate) -> None:
         """Tell at each look of a pod that keeps an old certificate for good: a kubelet fails to mount the volume again."""
-        record = self._kept[wanted.place].record
+        refusal = self._kept[wanted.place].record.refusal
         shown = pod.objects.get(pod_certificate_key(wanted.volume, wanted.index), UNKNOWN)
-        if record.refused is None or shown == UNKNOWN:  # else the mount that waits for it says why
-            return
-        try:
-            record.certificate()
-        except PodCertificateRefused as refused:
-            message = f'MountVolume.SetUp failed for volume "{wanted.volume}" : {refused}'
+        if refusal and shown != UNKNOWN:  # else the mount that waits for it says why
+            message = f'MountVolume.SetUp failed for volume "{wanted.volume}" : {refusal}'
             self._reports.warn(wanted.pod, FAILED_MOUNT, message)
 
     def _wait(self) -> timedelta:

@@ -49,11 +49,18 @@ class Record:
     fresh: Fresh | None = None
     refused: Refused | None = None
 
+    @property
+    def refusal(self) -> str:
+        """Why there will be none, in the kubelet's words; empty if there may be one."""
+        if self.refused is None:
+            return ""
+        words = f"reason={go_quoted(self.refused.reason)} message={go_quoted(self.refused.message)}"
+        return f"PodCertificateRequest was permanently {_verb(self.refused.kind)}: {words}"
+
     def certificate(self) -> PodCertificate:
         """Return it; raises PodCertificateRefused in the kubelet's words."""
-        if self.refused is not None:
-            words = f"reason={go_quoted(self.refused.reason)} message={go_quoted(self.refused.message)}"
-            raise PodCertificateRefused(f"PodCertificateRequest was permanently {_verb(self.refused.kind)}: {words}")
+        if refusal := self.refusal:
+            raise PodCertificateRefused(refusal)
         if self.fresh is None:
             raise PodCertificateRefused(NOT_YET)
         return self.fresh.certificate

@@ -72,7 +72,7 @@ class Attempts:
     paused: str = ""
     """Who paused the activity."""
     waits: tuple[str, ...] = ()
-    """Until what the attempt waits, by its last heartbeat."""
+    """What the attempt waits for, by its last heartbeat."""
 
     def words(self, now: datetime) -> str:
         """Describe the attempts."""
@@ -197,7 +197,7 @@ def _attempts(one: PendingActivityInfo) -> Attempts:
 
 
 def _waits(one: PendingActivityInfo) -> tuple[str, ...]:
-    """Read from an activity's heartbeat until what it waits; empty for other details."""
+    """Read what an activity waits for from its last heartbeat; empty for other details."""
     for payload in one.heartbeat_details.payloads:
         with contextlib.suppress(ValueError, RecursionError):
             details = json.loads(payload.data)

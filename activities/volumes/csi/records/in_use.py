@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from activities.volumes.csi.records.layout import ATTACHABLE, DATA, ESCAPED_PLUGIN, unique_name
+from activities.volumes.csi.records.layout import ATTACHABLE, DATA, ESCAPED_PLUGIN, NOT_ATTACHABLE, unique_name
 from proto.volumes_in_use import UNIQUE_NAME, wanted_volumes
 
 _EPHEMERAL: Final = "Ephemeral"
@@ -18,7 +18,6 @@ _EPHEMERAL: Final = "Ephemeral"
 
 A constant of its own, so that the node process need not import `volume`.
 """
-_NOT: Final = "false"
 _DISKS: Final = ("pods/*/plugins/kubernetes.io~iscsi/*.json", "pods/*/plugins/kubernetes.io~fc/*.json")
 """Records of disks, which have their names (`activities.volumes.disks.attached_disk`)."""
 _PLACES: Final = (f"pods/*/volumes/{ESCAPED_PLUGIN}/*/{DATA}", f"plugins/kubernetes.io/csi/volumeDevices/*/data/{DATA}")
@@ -44,5 +43,5 @@ def _names(record: Mapping[str, Any], *, disk: bool) -> Iterator[str]:
     """
     if disk:
         yield from (one for one in [record.get(UNIQUE_NAME)] if isinstance(one, str))
-    elif record.get("volumeLifecycleMode") != _EPHEMERAL and record.get(ATTACHABLE) != _NOT:
+    elif record.get("volumeLifecycleMode") != _EPHEMERAL and record.get(ATTACHABLE) != NOT_ATTACHABLE:
         yield unique_name(record["driverName"], record["volumeHandle"])

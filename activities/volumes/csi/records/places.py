@@ -16,14 +16,13 @@ from typing import Final, Protocol
 
 from activities.files import mounts
 from activities.files.atomic_files import write_json
-from activities.volumes.csi.records.layout import ATTACHABLE, DATA, ESCAPED_PLUGIN, REPUBLISH
+from activities.volumes.csi.records.layout import ATTACHABLE, DATA, ESCAPED_PLUGIN, NOT_ATTACHABLE, REPUBLISH
 from activities.volumes.csi.records.volume import CsiVolume, Lifecycle, attachment_name
 
 PLUGIN: Final = "kubernetes.io/csi"
 _UNPUBLISHED: Final = "tempolet.dev/unpublished"
 _LABEL: Final = "seLinuxMountContext"
 _ASKED_LABEL: Final = "tempolet.dev/seLinuxLabel"
-_NOT: Final = "false"
 _MODE: Final = 0o750
 
 
@@ -223,7 +222,7 @@ def read_record(directory: Path) -> VolumeRecord | None:
             unpublished=_UNPUBLISHED in data,
             label=label,
             asked_label=str(data.get(_ASKED_LABEL, label)),
-            attachable=data.get(ATTACHABLE) != _NOT,
+            attachable=data.get(ATTACHABLE) != NOT_ATTACHABLE,
         )
     except FileNotFoundError:
         return None
@@ -246,7 +245,7 @@ def unattachable(directory: Path, *, attachable: bool) -> dict[str, str]:
         before = None if attachable else read_record(directory)
     except OSError:
         return {}
-    return {} if attachable or (before and before.attachable) else {ATTACHABLE: _NOT}
+    return {} if attachable or (before and before.attachable) else {ATTACHABLE: NOT_ATTACHABLE}
 
 
 def record_attachable(directory: Path) -> None:
