@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from activities.clients.api_server.api_server import ApiServer, Json
+from tests.patience import PATIENCE
 from worker.daemon.config import NodeConfig
 from worker.poller.cluster.node_object import NodeObject
 
@@ -43,7 +44,7 @@ async def test_an_address_that_was_read_before_the_watch_told_it_is_told(tmp_pat
     api, told = Scripted(), asyncio.Queue[tuple[str, ...]]()
     known = NodeObject(api, NodeConfig("n", root_dir=tmp_path), lambda: told.put_nowait(known.host_ips))
     following = asyncio.create_task(known.follow())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert await told.get() == ("192.0.2.1",)
         api.node = node(2, "192.0.2.2")
         await known.read()

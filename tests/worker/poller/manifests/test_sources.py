@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.worker.poller.manifests.manifests import read
 from worker.poller.manifests.manifest_folder import Listing, ManifestFolder
 from worker.poller.manifests.sources import ManifestSource
@@ -35,7 +36,7 @@ class Follower:
     async def until(self, *names: str, refused: int = 0) -> Listing:
         """Wait until exactly these pods are listed and so many files refused."""
         wanted = sorted(f"default/{name}" for name in names)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while sorted(self.last.pods) != wanted or len(self.last.refusals) != refused or not self.seen:
                 await self.next()
         return self.last
