@@ -52,5 +52,8 @@ async def blocked() -> None:
     ],
 )
 async def test_what_holds_the_loop(work: Callable[[], Awaitable[object]], counts: bool) -> None:
-    """As a user of the loop feels it."""
-    assert bool(await holds(work)) is counts
+    """A loaded machine hides a wait for the lock now and then: of three measurements one has to find it."""
+    found = [await holds(work)]
+    while counts and not found[-1] and len(found) < 3:
+        found.append(await holds(work))
+    assert bool(found[-1]) is counts
