@@ -127,10 +127,10 @@ async def test_liveness_waits_a_period_and_is_on_hold_after_a_failure(handlers: 
     """A container that is not yet up isn't killed for it at once."""
     handlers["liveness"] = Scripted(False)
     begun = asyncio.get_running_loop().time()
-    loop = run(asking(liveness={"periodSeconds": 0.1}))
+    loop = run(asking(liveness={"periodSeconds": 60}))
     await news(loop)
-    assert asyncio.get_running_loop().time() - begun >= 0.09
-    await asyncio.sleep(0.15)
+    assert asyncio.get_running_loop().time() - begun > 30  # from the container's start, by the real clock
+    await asyncio.sleep(90)
     assert handlers["liveness"].times == 1
 
 
