@@ -214,7 +214,7 @@ class World:
             case requests.ProbeContainer():
                 return await self._probe(request)
             case requests.RunHook():
-                self.hooks_run[f"{subject} {request.container_id}"] += 1
+                self.hooks_run[f"{subject} {request.container_id or request.attempt}"] += 1
                 await asyncio.sleep(self.pace)
         answer = self._do(request)
         if isinstance(request, requests.StartContainer):
