@@ -9,8 +9,6 @@ import pytest
 
 from tests.activities.foreign.held_loop import holds
 
-LARGE = bytes(200_000_000)
-
 
 def compute() -> None:
     """Keep Python's lock for a quarter of a second of processor time: `sum` never gives it up."""
@@ -34,7 +32,7 @@ async def in_a_thread() -> None:
 
 async def in_a_thread_without_the_lock() -> None:
     """Compute in another thread as a TLS handshake does: without the lock."""
-    await asyncio.to_thread(hashlib.sha512, LARGE)
+    await asyncio.to_thread(hashlib.sha512, bytes(200_000_000))
 
 
 async def blocked() -> None:
