@@ -12,7 +12,6 @@ from activities.files import mounts
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.operator import EvictPod, StopPod
 from proto.temporal.pod import Lifecycle
-from tests.patience import PATIENCE
 from worker.host.shutdown import ending
 from worker.host.shutdown.ending import Node, NotAnswered, end_pods, mounted, pod_of
 from workflows.decide.shutdown.periods import Period
@@ -113,10 +112,9 @@ async def test_a_group_has_its_seconds_and_no_more() -> None:
     pods = Pods(snapshot("web"), snapshot("system", CRITICAL), stubborn="web")
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    async with asyncio.timeout(PATIENCE):
-        await end_pods(pods.node(), (Period(0, 1), Period(CRITICAL, 1200)))
+    await end_pods(pods.node(), (Period(0, 1), Period(CRITICAL, 10)))
     assert pods.order() == ["web", "system"]
-    assert loop.time() - begun >= 1
+    assert 1 <= loop.time() - begun < 8
 
 
 async def test_a_group_without_seconds_is_told_all_the_same() -> None:
@@ -159,7 +157,7 @@ async def test_a_cancelled_end_leaves_the_next_groups_alone() -> None:
     """Their pods go on."""
     pods = Pods(snapshot("web"), snapshot("system", CRITICAL), stubborn="web")
     task = asyncio.create_task(end_pods(pods.node(), TWO_KINDS))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(10):
         while not pods.asked:  # noqa: ASYNC110 - nothing tells of a request
             await asyncio.sleep(0.01)
     task.cancel()

@@ -10,7 +10,6 @@ from proto.kubernetes.source_annotations import SOURCE_ANNOTATION
 from proto.temporal.operator import EvictPod, Rejection, StopPod
 from proto.temporal.pod import Lifecycle, NodeSettings, PodJson
 from proto.temporal.pod_inputs import Rejected
-from tests.patience import PATIENCE
 from tests.worker.poller.snapshots import snapshot, write
 from worker.delivery.pod_requests import PodRequests
 from worker.poller.admission.node_admission import NodeAdmission
@@ -72,7 +71,7 @@ class Requests(PodRequests):
 
     async def until(self, times: int = 1) -> None:
         """Wait until so much was asked."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             while len(self.asked) < times:
                 await self._more.wait()
                 self._more.clear()

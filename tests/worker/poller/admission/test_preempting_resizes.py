@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry
 from proto.temporal.operator import EvictPod
 from proto.temporal.pod import Lifecycle, PodJson
 from proto.temporal.pod_inputs import Rejected
-from tests.patience import PATIENCE
 from tests.worker.poller.admission.full_node import CRITICAL, FullNode, asking
 from worker.poller.admission import preemptions
 from worker.poller.resizes import resizes
@@ -70,7 +69,7 @@ class Resized:
 
     async def changed(self) -> None:
         """Wait until some pod's workflow is told something."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             await self._more.wait()
         self._more.clear()
 
@@ -232,7 +231,7 @@ async def test_a_failure_of_ours(node: FullNode, pods: Resized, monkeypatch: pyt
     with monkeypatch.context() as broken:
         broken.setattr(node.admission, "preempt_for_resize", fail)
         pods.ask("vital", "700m")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             await failed.wait()
     assert pods.cpu("vital") == "300m"
     await node.requests.until()

@@ -13,7 +13,6 @@ from proto.cri.ownership import HOOK_LABEL
 from proto.cri.v1 import api_pb2 as cri
 from proto.pod_snapshot import PodSnapshot
 from proto.temporal.signals import RuntimeChanged
-from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import (
     CREATED,
     DELETED,
@@ -142,7 +141,7 @@ class Taker:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             while not true():
                 self.more.clear()
                 await self.more.wait()
@@ -208,7 +207,7 @@ async def test_a_runtime_that_shares_one_stream_is_not_read(tmp_path: Path) -> N
     await fake.start()
 
     async def act(stream: EventStream, handler: Taker) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             await fake.asked.wait()
         await asyncio.sleep(0.3)  # longer than an opening takes: nothing may come
         assert not stream.flows

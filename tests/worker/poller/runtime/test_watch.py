@@ -8,7 +8,6 @@ from typing import Any
 
 from activities.clients.runtime import RuntimeClient
 from activities.clients.start_limit import StartLimit
-from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from worker.poller.runtime.health import RuntimeHealth
 from worker.poller.runtime.known_pods import KnownPods
@@ -55,7 +54,7 @@ async def test_a_listing_that_fails_after_the_stream_has_opened_is_made_again() 
         )
         watch = RuntimeWatch(around)
         loops = asyncio.gather(watch.follow_events(), watch.relist())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(10):
             await listed_again.wait()
         loops.cancel()
         with contextlib.suppress(asyncio.CancelledError):
