@@ -3,8 +3,9 @@
 The kubelet takes any devices of a set. So it has to take as many of each set as we do, and the next container goes on from what it
 took. What the plugin prefers is taken by both.
 
-One difference is meant, and left out: a pod that is admitted again, of which a container wants none of a resource. The kubelet offers it the
-devices of init containers that a later container has by now; we offer nobody what somebody has.
+One rule differs on purpose. If a pod is admitted again, the kubelet's hints for a container also count devices that init containers had and
+a later container has now. tempolet leaves these out. So the hints here are computed from the containers up to this one. Only a container
+that wants none of a resource is affected.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -88,13 +89,12 @@ class Node:
 
     def _admitted(self, step: Json, theirs: Json) -> Iterator[str]:
         pod, uid = step["pod"], step["pod"]["metadata"]["uid"]
-        again = uid in self._known.pods
+        admitted: list[str] = []
         yield from _alike("hints of the pod", self._pod_hints(pod), theirs["podHints"])
         for wants, answer in zip(container_wants(pod), theirs["containers"], strict=False):
             mine = {name: count for name, count in wants.wanted.items() if self._is_of_plugins(name)}
-            compared = {name for name, count in wants.wanted.items() if count or not again}
-            hints = (_only(compared, found) for found in (self._hints(uid, wants, mine), answer["hints"]))
-            yield from _alike(f"hints of {wants.name}", *hints)
+            admitted.append(wants.name)
+            yield from _alike(f"hints of {wants.name}", self._hints(uid, wants, mine, admitted), answer["hints"])
             requests = [self._request(uid, wants, name, step["affinities"].get(wants.name)) for name in mine]
             errors, chosen = self._choose(requests)
             if errors or answer["error"]:
@@ -167,13 +167,15 @@ class Node:
             nodes=None if nodes is None else tuple(nodes),
         )
 
-    def _hints(self, uid: str, wants: ContainerWants, mine: Mapping[str, int]) -> Json:
+    def _hints(self, uid: str, wants: ContainerWants, mine: Mapping[str, int], admitted: Collection[str]) -> Json:
+        has = self._known.pods.get(uid, {})
+        so_far = Assignments({uid: {name: has[name] for name in admitted if name in has}})
         wishes = {
             name: Wish(
                 count,
                 self._known.of(uid, wants.name, name) or frozenset(),
                 self._known.used(name),
-                self._known.reusable(uid, name, wants.before),
+                so_far.reusable(uid, name, wants.before),
             )
             for name, count in mine.items()
         }
@@ -255,10 +257,6 @@ def _shown_hints(found: Mapping[str, Hints]) -> Json:
         name: None if hints is None else [{"nodes": list(one.nodes or ()), "preferred": one.preferred} for one in hints]
         for name, hints in found.items()
     }
-
-
-def _only(names: Collection[str], found: Json) -> Json:
-    return {name: one for name, one in found.items() if name in names}
 
 
 def _alike(what: str, ours: Any, theirs: Any) -> Iterator[str]:
