@@ -12,7 +12,7 @@ from tests.suite.plan import KINDS, Planned, expected, kind_of, next_session, pl
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tests/deploy", "tests/suite")
-NODE, ONE_NODE, CLUSTER, CHAOS, REST = KINDS
+NODE, ONE_NODE, CLUSTER, CHAOS, PURE, REST = KINDS
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ NODE, ONE_NODE, CLUSTER, CHAOS, REST = KINDS
         pytest.param("tests/chaos/node/test_scenarios.py", CHAOS, id="with-a-runtime-that-is-killed"),
         pytest.param("tests/node/volumes/test_csi.py", NODE, id="of-a-node-in-a-folder"),
         pytest.param("tests/worker/node/object/test_own_node.py", REST, id="only-the-first-folder-counts"),
+        pytest.param("tests/workflows/decide/test_versions.py", PURE, id="of-code-that-awaits-nothing"),
         pytest.param("tests/test_session_end.py", REST, id="in-no-folder"),
     ],
 )
@@ -96,16 +97,16 @@ def planned(name: str, seconds: float) -> Planned:
         pytest.param(["cluster", "node"], [], 2, "cluster", id="the-longest"),
         pytest.param(["cluster", "node"], ["node"] * 3, 2, "cluster", id="there-is-room"),
         pytest.param(["cluster", "chaos"], ["node", "node", "node", "cluster"], 2, "cluster", id="and-for-one-more"),
-        pytest.param(["cluster", "node"], ["node"] * 5, 2, "node", id="the-longest-that-fits"),
-        pytest.param(["cluster", "node"], ["node"] * 6, 2, None, id="more-would-crowd-the-machine"),
-        pytest.param(["cluster", "node"], ["node"] * 6, 4, "cluster", id="which-may-be-larger"),
+        pytest.param(["cluster", "node"], ["node"] * 6, 2, "node", id="the-longest-that-fits"),
+        pytest.param(["cluster", "node"], ["node"] * 7, 2, None, id="more-would-crowd-the-machine"),
+        pytest.param(["cluster", "node"], ["node"] * 7, 4, "cluster", id="which-may-be-larger"),
         pytest.param(["cluster"], [], 0, "cluster", id="one-runs-on-any-machine"),
-        pytest.param(["rest"], ["node"] * 6, 2, "rest", id="one-that-yields-fits-in-always"),
-        pytest.param(["rest"], ["rest", *["node"] * 6], 2, "rest", id="and-a-second"),
-        pytest.param(["rest"], ["rest", "rest", *["node"] * 6], 2, None, id="and-not-three"),
-        pytest.param(["rest"], ["rest"] * 4, 2, "rest", id="without-others-there-are-more"),
-        pytest.param(["rest"], ["rest"] * 5, 2, None, id="and-not-too-many"),
-        pytest.param(["node"], ["rest"] * 5, 2, "node", id="nobody-waits-for-those-that-yield"),
+        pytest.param(["pure"], ["node"] * 6, 2, "pure", id="one-that-yields-fits-in-always"),
+        pytest.param(["pure"], ["pure", *["node"] * 6], 2, "pure", id="and-a-second"),
+        pytest.param(["pure"], ["pure", "pure", *["node"] * 6], 2, None, id="and-not-three"),
+        pytest.param(["pure"], ["pure"] * 4, 2, "pure", id="without-others-there-are-more"),
+        pytest.param(["pure"], ["pure"] * 5, 2, None, id="and-not-too-many"),
+        pytest.param(["node"], ["pure"] * 5, 2, "node", id="nobody-waits-for-those-that-yield"),
     ],
 )
 def test_sessions_run_side_by_side(waiting: list[str], running: list[str], processors: int, chosen: str | None) -> None:

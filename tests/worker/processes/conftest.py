@@ -3,13 +3,16 @@
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
+from tests.patience import PATIENCE
 from tests.worker.poller.runtime.fake_runtime import FakeRuntime
 from tests.worker.processes.poller_node import Node, hosted, threads_awaited
+from worker.poller.calls.first_decisions import FirstDecisions
 from worker.temporal.temporal_client import TemporalSettings, connect, prepare
 
 
@@ -22,8 +25,12 @@ async def client(settings: TemporalSettings) -> Client:
 
 
 @pytest.fixture
-async def node(client: Client) -> AsyncIterator[Node]:
-    """Make a node; its poller is started by the test."""
+async def node(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    """Make a node; its poller is started by the test.
+
+    A stand-in writes no snapshot, so that the poller lists its pod again ten seconds later: on a slow machine, in the middle of a test.
+    """
+    monkeypatch.setattr("worker.processes.poller.FirstDecisions", partial(FirstDecisions, first_wait=PATIENCE))
     name = f"n{uuid.uuid4().hex[:8]}"
     with tempfile.TemporaryDirectory(prefix="tpl.") as folder:  # a socket's path is short
         runtime = FakeRuntime(Path(folder) / "cri.sock")
