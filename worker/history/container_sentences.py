@@ -1,16 +1,13 @@
 """Sentences about containers: why each was started, restarted or stopped, and how it ended.
 
 Called by `sentences` for activities that start and stop containers. Everything comes from the workflow history: a stop
-request holds its reason, its grace period and its start time, the response how the container ended. Restart back-off is
-computed by the workflow's own rule in `workflows/decide/containers/backoff.py`.
+request holds its reason, its grace period and its start time, the response how the container ended.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
-
-from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.activities.requests import (
     RemoveContainer,
@@ -21,10 +18,11 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerFacts, ContainerState, Observed, PodJson
+from worker.history.restart_reasons import Beginning, end_words, restart_words, rule_for
 from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
-from workflows.decide.containers.backoff import Backoff, after_restart, due
+from workflows.decide.containers.backoff import Backoff, after_restart
 from workflows.decide.containers.definitions import containers_of, resets_backoff
-from workflows.decide.containers.restart import RuleAction, matching_rule
+from workflows.decide.containers.restart import RuleAction
 from workflows.decide.hooks.hooks import FAILED
 from workflows.decide.manifest.hook_terms import OWN_HOOKS
 
@@ -41,17 +39,49 @@ def started(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Report a start; for a restart also its cause and back-off."""
     asked: StartContainer = done.asked
     seen: RuntimeContainer = done.answer
-    known = state.of(seen.name)
     if seen.container_id in state.started:  # Temporal and the node both learn it if an outage begins meanwhile
+        state.of(seen.name).is_starting = False
         yield from ends(state, [seen])
         return
+    beginning = Beginning(asked.container, asked.sandbox_id, asked.sandbox_spec, done.at)
+    yield _told_start(state, seen, beginning, seconds(start_took(done))) + ignored_stop_signal(asked, seen)
+    yield from ends(state, [seen])
+
+
+def starts(state: StoryState, asked: StartContainer) -> None:
+    """Remember that a start is asked for: what the runtime shows meanwhile is told by its answer."""
+    state.of(asked.container.get("name", "")).is_starting = True
+
+
+def start_failed(state: StoryState, asked: StartContainer) -> None:
+    """Forget the hooks that ran before it."""
+    known = state.of(asked.container.get("name", ""))
+    known.is_starting = False
+    known.prepared.clear()
+
+
+def found(state: StoryState, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
+    """Report starts whose answers no history has: Temporal went away after it had asked for them, and the node found them done."""
+    for one in sorted(containers, key=lambda seen: seen.attempt):
+        known = state.of(one.name)
+        is_known = one.container_id in state.started | state.ended or one.container_id == known.container_id
+        has_run = one.state in {ContainerState.RUNNING, ContainerState.EXITED}
+        if is_known or known.is_starting or not has_run or one.sandbox_id not in state.ready_sandboxes:
+            continue
+        container = next((spec for spec in containers_of(state.pod) if spec["name"] == one.name), {})
+        beginning = Beginning(container, one.sandbox_id, state.pod, one.started_at)
+        yield _told_start(state, one, beginning, "found in the runtime")
+
+
+def _told_start(state: StoryState, seen: RuntimeContainer, beginning: Beginning, how: str) -> str:
+    known = state.of(seen.name)
+    known.is_starting = False
     state.started.add(seen.container_id)
     again = f", restart {seen.attempt}" if seen.attempt else ""
     new_instance(state, known, seen)
-    why = restart_words(known.before, asked, done.at) if seen.attempt and known.before else ""
-    known.sandbox_id, known.spec = asked.sandbox_id, asked.container
-    yield f"container {seen.name} started{again} ({seconds(start_took(done))}){why}{ignored_stop_signal(asked, seen)}"
-    yield from ends(state, [seen])
+    why = restart_words(known.before, beginning) if seen.attempt and known.before else ""
+    known.sandbox_id, known.spec = beginning.sandbox_id, beginning.container
+    return f"container {seen.name} started{again} ({how}){why}"
 
 
 def ignored_stop_signal(asked: StartContainer, seen: RuntimeContainer) -> str:
@@ -92,6 +122,8 @@ def continued(state: StoryState, observed: Observed | None) -> bool:
 
     Returns whether nothing of the pod is known: it begins, or starts over.
     """
+    for known in state.containers.values():
+        known.is_starting = False  # a run takes over no start
     if observed is None or is_blank(observed):
         state.containers.clear()
         state.deletion = False
@@ -128,41 +160,6 @@ def redefined(state: StoryState, pod: PodJson) -> None:
     state.pod = pod
 
 
-def restart_words(known: ContainerStory, asked: StartContainer, at: datetime) -> str:
-    """Describe why a container is restarted and how long it was backed off."""
-    if known.end is None:
-        return ": the previous instance was lost" if known.container_id else ""
-    after = f"after {end_words(known.end)}"
-    if known.stopped_because:
-        after += f" by our stop ({known.stopped_because})"
-    if known.restarted_for and known.restarted_for != asked.container.get("name"):
-        return f": with all containers, as the rule of {known.restarted_for} asks, {after}"
-    return f": {cause_words(known, asked, known.end)} {after}, " + (backoff_words(known, at))
-
-
-def cause_words(known: ContainerStory, asked: StartContainer, end: RuntimeContainer) -> str:
-    """Name the cause of a restart: a new sandbox, a new image, or a rule or policy."""
-    if known.sandbox_id not in ("", asked.sandbox_id):
-        return "in a new sandbox"
-    before, image = known.spec.get("image"), asked.container.get("image")
-    return f"with image {image} instead of {before}" if before and before != image else policy_of(asked, end)
-
-
-def policy_of(asked: StartContainer, end: RuntimeContainer) -> str:
-    """Name the policy that restarts a container: its rule for that exit code, its own restart policy, or the pod's."""
-    if rule := rule_for(asked.container, end):
-        return f"rule {rule}"
-    own = asked.container.get("restartPolicy")
-    return f"policy {own or asked.sandbox_spec.get('spec', {}).get('restartPolicy', 'Always')}"
-
-
-def rule_for(container: PodJson, end: RuntimeContainer) -> str:
-    """Return the action of the restart rule that matches an exit code; empty if none does."""
-    spec = V1Container.from_dict(container) if container.get("restartPolicyRules") else None
-    rule = matching_rule(spec, end.exit_code) if spec and end.exit_code is not None else None
-    return rule.action if rule else ""
-
-
 def removed(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     """Report the removal of a dead instance; removing the newest is the first half of restarting all containers."""
     asked: RemoveContainer = done.asked
@@ -173,17 +170,6 @@ def removed(state: StoryState, done: CompletedActivity) -> Iterator[str]:
         )
         known.restarted_for = known.restarted_for or next(asks, "")
     yield f"dead instance {asked.container_id[:IDENTITY]} of container {asked.name} removed ({seconds(done.took)})"
-
-
-def backoff_words(known: ContainerStory, at: datetime) -> str:
-    """Describe the back-off before a restart, and who skipped the rest of it."""
-    ended_at = known.end.finished_at if known.end else None
-    delay = due(known.backoff, ended_at) - ended_at if ended_at else timedelta()
-    if ended_at is None or not delay:
-        return "without back-off"
-    if known.skipped_by:
-        return f"back-off of {seconds(delay)} skipped by {known.skipped_by} after {seconds(at - ended_at)}"
-    return f"back-off {seconds(delay)}"
 
 
 def hook_ended(_: StoryState, done: CompletedActivity) -> Iterator[str]:
@@ -271,11 +257,6 @@ def remember(state: StoryState, known: ContainerStory, end: RuntimeContainer) ->
     state.ended.add(end.container_id)
     new_instance(state, known, end)
     known.end = end
-
-
-def end_words(end: RuntimeContainer) -> str:
-    """Describe an exit code with its reason."""
-    return f"exit {end.exit_code}" + (f" {end.reason}" if end.reason else "")
 
 
 def last_words(end: RuntimeContainer, before: str = "; termination message: ") -> str:

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
-from worker.history import sentences, update_sentences
+from worker.history import container_sentences, sentences, update_sentences
 from worker.history.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 from workflows.decide.keys import run_hook_key
@@ -148,7 +148,7 @@ def read_at_once(state: StoryState, activity: str, read: Read, at: datetime) -> 
 def failed(state: StoryState, asked: AskedActivity, failure: FailedActivity, at: datetime) -> Iterator[str]:
     """Report an activity's failure."""
     if isinstance(asked.request, StartContainer):
-        state.of(asked.request.container.get("name", "")).prepared.clear()
+        container_sentences.start_failed(state, asked.request)
     if failure.type == PREDECESSOR_PRESENT:
         yield f"{asked.what} waits: {failure.message}"
     else:

@@ -172,6 +172,7 @@ def _runtime_read(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     for one in lost:
         state.ready_sandboxes.discard(one.sandbox_id)
         yield f"sandbox attempt {one.attempt} is no longer ready"
+    yield from container_sentences.found(state, seen.containers)
     yield from container_sentences.ends(state, seen.containers)
 
 
@@ -268,6 +269,7 @@ ACTIVITIES: Final[Mapping[str, ActivityRow]] = _SUMMARIES | {
         requests.RuntimeContainer,
         lambda asked: f"starting container {asked.container.get('name', '')}, attempt {asked.attempt}",
         container_sentences.started,
+        container_sentences.starts,
     ),
     names.RUN_HOOK: ActivityRow(
         requests.RunHook,

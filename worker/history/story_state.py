@@ -52,6 +52,8 @@ class ContainerStory:
 
     container_id: str = ""
     sandbox_id: str = ""
+    is_starting: bool = False
+    """A start was asked for that has no answer yet."""
     end: RuntimeContainer | None = None
     """The newest instance's end."""
     stopped_because: str = ""

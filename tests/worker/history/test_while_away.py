@@ -10,7 +10,7 @@ from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.hooks import Hook, HookEnded
-from proto.temporal.pod import ContainerFacts, Observed, PodOutcome, ProbeKind
+from proto.temporal.pod import ContainerFacts, ContainerState, Observed, PodOutcome, ProbeKind
 from proto.temporal.pod_inputs import HandBack
 from proto.temporal.signals import DeletionRequested, ProbeVerdict
 from tests.worker.history.story_recorder import (
@@ -335,6 +335,62 @@ def test_what_the_run_finds_when_temporal_is_back_is_told_by_the_story() -> None
     recorder.signal(names.WHILE_AWAY, part(0, *entries_of(names.STOP_CONTAINER, stop, end, begun=8)))
     told = [text for text in recorder.texts() if text.startswith("container web ")]
     assert told[1:] == ["container web stopped: exit 0 Completed, after 1.00 s of 5.00 s grace; why: its probe failed"]
+
+
+def read(container: requests.RuntimeContainer, at: float) -> StoryEntry:
+    """Write the entry of a look into the runtime."""
+    return StoryEntry(
+        after(at), EntryKind.COMPLETED, names.READ_POD_RUNTIME, value=requests.PodRuntime((), (container,))
+    )
+
+
+def test_a_start_that_only_the_run_knew_that_had_taken_the_pod_back_is_told() -> None:
+    """Temporal goes away again before the hand-back has its answer: the node finds the container, and did not start it."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, MADE)
+    recorder.do(names.START_CONTAINER, START_WEB, seen(exit_code=7, reason="Error", finished_at=START))
+    recorder.after(200)
+    recorder.ask(names.START_CONTAINER, replace(START_WEB, attempt=1))
+    recorder.signal(names.WHILE_AWAY, part(0, read(seen("c2", attempt=1), 100), read(seen("c2", attempt=1), 101)))
+    told = [text for text in recorder.texts() if "started, restart" in text]
+    assert told == [
+        "container web started, restart 1 (found in the runtime): policy Always after exit 7 Error, without back-off"
+    ]
+
+
+def test_a_start_that_is_under_way_is_told_by_its_answer() -> None:
+    """Whatever the runtime shows meanwhile; one that has failed is told if the container runs all the same."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, MADE)
+    begun, ended = entries_of(names.START_CONTAINER, START_WEB, seen())
+    recorder.after(200)
+    recorder.signal(names.WHILE_AWAY, part(0, begun, read(seen(), 1.5), ended, read(seen(), 3)))
+    again, failed = entries_of(names.START_CONTAINER, replace(START_WEB, attempt=1), None, begun=5)
+    failed = replace(failed, kind=EntryKind.FAILED, reason="RunContainerError")
+    recorder.signal(names.WHILE_AWAY, part(4, again, failed, read(seen("c2", attempt=1), 7)))
+    told = [text.partition(":")[0] for text in recorder.texts() if text.startswith("container web started")]
+    assert told == ["container web started (1.00 s)", "container web started, restart 1 (found in the runtime)"]
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param(replace(seen("c2"), state=ContainerState.CREATED), id="it-was-only-made"),
+        pytest.param(replace(seen("c2"), sandbox_id="s0"), id="in-a-sandbox-of-which-the-history-tells-nothing"),
+        pytest.param(seen(), id="it-was-told"),
+    ],
+)
+def test_what_the_runtime_shows_is_no_start(container: requests.RuntimeContainer) -> None:
+    """Of a pod whose history begins later, or of what has not begun."""
+    recorder = Recorder()
+    recorder.begin()
+    recorder.do(names.RUN_POD_SANDBOX, RUN_SANDBOX, MADE)
+    recorder.do(names.START_CONTAINER, START_WEB, seen())
+    before = recorder.texts()
+    recorder.do(names.READ_POD_RUNTIME, requests.ReadPodRuntime(POD), requests.PodRuntime((), (container,)))
+    assert recorder.texts() == before
 
 
 def test_a_verdict_that_is_told_anew_is_told_once(recorded: Recorder) -> None:
