@@ -2,8 +2,8 @@
 
 Sessions of one kind share what starts once a session: containerd and Temporal for `node`, a control plane too for `cluster`, one with
 controllers and a scheduler for `one-node`. Those of `chaos` kill and suspend it, so no other test may share it.
-A session waits most of its time for processes and timers, or else it computes. Those that wait need little more than all processors
-together, so that what they wait for comes as on a machine of their own. Those that compute yield to them and get what they leave: a test
+A session waits most of its time for processes and timers, or else it computes. Those that wait may need all processors together, and
+no more, so that what they wait for comes as on a machine of their own. Those that compute yield to them and get what they leave: a test
 that waits would be ten times as slow there, for a minute at a time, and fail by chance.
 """
 
@@ -38,7 +38,7 @@ ONE_NODE: Final = (
     "tests/cluster/test_one_node.py",
 )
 """Whose tests have the fixture `one_node`."""
-PURE: Final = ("tests/chaos/model/", "tests/proto/", "tests/replay/", "tests/worker/stand_in/", "tests/workflows/")
+PURE: Final = ("tests/chaos/model/", "tests/proto/", "tests/replay/", "tests/workflows/decide/")
 """Whose tests compute: however slow the machine, they find the same."""
 KINDS: Final = (
     Kind("node", ("tests/node/",), longest=1300, guess=20, cores=0.3),
@@ -46,12 +46,12 @@ KINDS: Final = (
     Kind("cluster", ("tests/cluster/",), longest=700, guess=30, cores=0.45),
     Kind("chaos", ("tests/chaos/node/",), longest=400, guess=300, cores=0.35),
     Kind("pure", PURE, longest=400, guess=2, cores=0.6, yields=True),
-    Kind("rest", ("",), longest=400, guess=2, cores=0.25),
+    Kind("rest", ("",), longest=400, guess=2, cores=0.2),
 )
 """The first whose folder a file is in, and that begins first: what comes last should be short. A session costs 5 s of CPU time by itself, one of a cluster 30."""
-MOST_WAITING: Final = 1.1
+MOST_WAITING: Final = 1.0
 """The part of the processors that sessions may need which wait: more, and tests of other processes fail by chance."""
-MOST: Final = 1.7
+MOST: Final = 1.6
 """The same of all sessions."""
 
 
