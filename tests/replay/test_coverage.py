@@ -15,7 +15,7 @@ from proto.temporal.pod import PodStart
 from proto.temporal.pod_inputs import FirstSight
 from proto.temporal.signals import StatusGiven
 from worker.commands.replay import read_history
-from worker.history.sentences import parse_payload
+from worker.history.sentences.table import parse_payload
 from workflows.loops.calls import ALL_ACTIONS
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow

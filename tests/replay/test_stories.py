@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from worker.commands.replay import read_history
+from worker.history.sentences.story_state import Line
 from worker.history.story import build_story
-from worker.history.story_state import Line
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 LIVES = {

@@ -21,8 +21,8 @@ from proto.temporal.away import EntryKind, StoryEntry, WhileAway
 from tests.replay.test_stories import HISTORIES
 from worker.commands.replay import read_history
 from worker.history.failures import describe_failure, failure_message
+from worker.history.sentences.story_state import Line
 from worker.history.story import build_story
-from worker.history.story_state import Line
 
 AWAY = timedelta(minutes=2, seconds=10)
 

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 
 from proto.temporal.activities.requests import RunHook, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT
-from worker.history import container_sentences, sentences, update_sentences
-from worker.history.story_state import CompletedActivity, StoryState, seconds
+from worker.history.sentences import container_sentences, table, update_sentences
+from worker.history.sentences.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 from workflows.decide.keys import run_hook_key
 
@@ -38,7 +38,7 @@ class AskedActivity:
     @property
     def what(self) -> str:
         """What it does, in words."""
-        row = sentences.ACTIVITIES.get(self.activity)
+        row = table.ACTIVITIES.get(self.activity)
         return row.what(self.request) if row and self.request is not None else self.activity
 
     @property
@@ -77,7 +77,7 @@ class Waits:
 
 def signalled(state: StoryState, name: str, sender: str, read: Read) -> Iterator[str]:
     """Report a signal."""
-    row = sentences.SIGNALS.get(name)
+    row = table.SIGNALS.get(name)
     if row is None:
         yield f"signal {name}, which this release does not know"
     elif (signal := read(row.kind)) is None:
@@ -98,7 +98,7 @@ def updated(state: StoryState, name: str, read: Read) -> Iterator[str]:
 
 def scheduled(state: StoryState, activity_id: str, activity: str, read: Read, *, at: datetime) -> AskedActivity:
     """Note what must be known before an activity completes."""
-    row = sentences.ACTIVITIES.get(activity)
+    row = table.ACTIVITIES.get(activity)
     request = read(row.asked) if row else None
     if row and row.note and request is not None:
         row.note(state, request)
@@ -109,7 +109,7 @@ def completed(
     state: StoryState, asked: AskedActivity | None, read: Read, at: datetime, *, is_entry: bool = False
 ) -> Iterator[str]:
     """Report an activity's answer; `is_entry`: the story of an outage tells it."""
-    row = sentences.ACTIVITIES.get(asked.activity) if asked else None
+    row = table.ACTIVITIES.get(asked.activity) if asked else None
     if asked is None or row is None or asked.request is None:
         yield f"{asked.activity if asked else 'an activity'} done"
         return
@@ -137,7 +137,7 @@ def _is_new(state: StoryState, asked: AskedActivity, answer: Any, at: datetime, 
 
 def read_at_once(state: StoryState, activity: str, read: Read, at: datetime) -> Iterator[str]:
     """Report the answer of a read that took no time, and has no event or entry of its own for its begin."""
-    row = sentences.ACTIVITIES.get(activity)
+    row = table.ACTIVITIES.get(activity)
     answer = read(row.answer) if row else None
     if row is not None and activity not in READS:
         yield f"{activity} done"  # the story has lost its begin
@@ -164,5 +164,5 @@ def published(state: StoryState, attributes: dict[str, Any], changed: dict[str, 
     """Report changed search attributes, and take them over."""
     before = dict(attributes)
     attributes |= changed
-    state.phase = sentences.attribute(attributes, "PodPhase")
-    yield from sentences.attributes_changed(before, attributes)
+    state.phase = table.attribute(attributes, "PodPhase")
+    yield from table.attributes_changed(before, attributes)

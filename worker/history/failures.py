@@ -4,7 +4,7 @@ from typing import Any
 
 from temporalio.api.failure.v1 import Failure
 
-from worker.history.sentences import parse_payload
+from worker.history.sentences.table import parse_payload
 
 
 def describe_failure(failure: Failure) -> str:

@@ -18,12 +18,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from proto.temporal import names
 from proto.temporal.away import HandedBack, WhileAway
 from proto.temporal.pod import PodOutcome, PodStart
-from worker.history import container_sentences, facts, sentences, while_away
+from worker.history import facts, while_away
 from worker.history.failures import describe_failure, failure_message
-from worker.history.sentences import parse_payload
-from worker.history.start_sentences import at_first, never_was_here, pod_listed, taken_back
+from worker.history.sentences import container_sentences, table
+from worker.history.sentences.start_sentences import at_first, never_was_here, pod_listed, taken_back
+from worker.history.sentences.story_state import Line, Story, UnderWay, seconds
+from worker.history.sentences.table import parse_payload
 from worker.history.story_builder import Dated, Saying, StoryBuilder
-from worker.history.story_state import Line, Story, UnderWay, seconds
 
 ANNOUNCED: Final = 2
 """The event of the signal with which a run is started that waits for a story."""
@@ -231,7 +232,7 @@ def _attributes_changed(builder: StoryBuilder, event: HistoryEvent, _: datetime)
 
 def _completed(builder: StoryBuilder, event: HistoryEvent, _: datetime) -> Iterator[Saying]:
     """Report the pod's end once: a run that takes back a pod whose run had ended in the outage ends like that one."""
-    text = sentences.pod_gone(_read(event.workflow_execution_completed_event_attributes.result, PodOutcome))
+    text = table.pod_gone(_read(event.workflow_execution_completed_event_attributes.result, PodOutcome))
     yield "the run ends: the pod was gone already" if builder.gone == text else text
     builder.gone = text
 

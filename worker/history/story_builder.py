@@ -7,7 +7,7 @@ from typing import Any
 from proto.temporal.away import StoryEntry
 from proto.temporal.pod_inputs import HandBack
 from worker.history.facts import AskedActivity, Waits
-from worker.history.story_state import ContainerStory, StoryState
+from worker.history.sentences.story_state import ContainerStory, StoryState
 
 
 @dataclass(frozen=True, slots=True)

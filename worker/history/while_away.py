@@ -18,9 +18,9 @@ from proto.temporal.away import EntryKind, HandedBack, StoryEntry, WhileAway
 from proto.temporal.pod import PodStart
 from worker.history import facts
 from worker.history.facts import AskedActivity, FailedActivity
-from worker.history.sentences import parse_payload
+from worker.history.sentences.story_state import seconds
+from worker.history.sentences.table import parse_payload
 from worker.history.story_builder import Dated, Saying, StoryBuilder
-from worker.history.story_state import seconds
 
 AWAY_STILL: Final = "while Temporal is away, this node's worker leads the pod:"
 _NODE: Final = "the node"

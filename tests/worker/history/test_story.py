@@ -26,8 +26,8 @@ from tests.worker.history.story_recorder import (
     payloads,
     seen,
 )
+from worker.history.sentences.story_state import Story, seconds
 from worker.history.story import build_story
-from worker.history.story_state import Story, seconds
 
 
 @pytest.fixture

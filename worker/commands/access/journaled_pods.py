@@ -15,9 +15,9 @@ from proto.temporal.pod import PodStart
 from worker.commands.access.exits import CommandFailed
 from worker.commands.access.pod_selection import FoundPod, PodSelector, choose
 from worker.daemon.config import NodeConfig
-from worker.history import sentences
+from worker.history.sentences import table
+from worker.history.sentences.story_state import Line, Story
 from worker.history.story import build_story
-from worker.history.story_state import Line, Story
 from worker.history.while_away import Untold
 from worker.stand_in.journal import kept
 from worker.stand_in.journal.reading import JournalReader
@@ -47,7 +47,7 @@ def _found(reader: JournalReader, selector: PodSelector) -> Iterator[FoundPod]:
         gone, living = reader.gone(), reader.kept()
     for one in gone.values():
         if _is_meant(one.workflow_id, selector):
-            story = Story((Line(one.at, one.at - one.at, sentences.pod_gone(one.outcome), run=0),), ended_at=one.at)
+            story = Story((Line(one.at, one.at - one.at, table.pod_gone(one.outcome), run=0),), ended_at=one.at)
             yield FoundPod(one.workflow_id, one.at, story=story)
     for pod in living:
         if pod.workflow_id in gone or not isinstance(pod.start, PodStart) or not _is_meant(pod.workflow_id, selector):

@@ -15,7 +15,7 @@ from worker.commands.access.exits import CommandFailed, Exit
 from worker.commands.access.temporal_access import executions, quoted
 from worker.commands.access.unknown_pod import full_name, suggestion
 from worker.daemon.config import NodeConfig
-from worker.history.story_state import Story
+from worker.history.sentences.story_state import Story
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
-from worker.history.story_state import seconds
+from worker.history.sentences.story_state import seconds
 
 
 def run(config: NodeConfig, selector: PodSelector, asked: EvictPod) -> None:

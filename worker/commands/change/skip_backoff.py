@@ -9,7 +9,7 @@ from worker.commands.access.pod_selection import PodSelector
 from worker.commands.change.updates import operator, update_pod
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
-from worker.history.story_state import seconds
+from worker.history.sentences.story_state import seconds
 
 
 def run(config: NodeConfig, selector: PodSelector, container: str) -> None:

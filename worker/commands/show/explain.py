@@ -40,8 +40,8 @@ from worker.daemon.node_lock import lock_holder, lock_path
 from worker.delivery.lead import Message
 from worker.documents.printable import printable
 from worker.history.failures import describe_failure
-from worker.history.sentences import pod_gone
-from worker.history.story_state import seconds
+from worker.history.sentences.story_state import seconds
+from worker.history.sentences.table import pod_gone
 from worker.temporal.executions import COMPLETED, PAUSED, describe_execution, is_open, status_word
 from worker.temporal.interventions import paused_words, told_paused
 

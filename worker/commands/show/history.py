@@ -25,8 +25,8 @@ from worker.commands.access.unknown_pod import full_name, refusals_of, suggestio
 from worker.daemon.config import NodeConfig
 from worker.documents.printable import printable
 from worker.history.failures import describe_failure
+from worker.history.sentences.story_state import Line, seconds
 from worker.history.story import build_story
-from worker.history.story_state import Line, seconds
 from worker.telemetry.workflow_engine import workflow_engine
 from worker.temporal.executions import describe_execution
 

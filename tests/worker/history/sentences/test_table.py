@@ -23,7 +23,7 @@ from proto.temporal.signals import (
     StorageExceeded,
 )
 from tests.worker.history.story_recorder import LISTED, POD, RUN_SANDBOX, START, START_WEB, Recorder, seen
-from worker.history.sentences import ACTIVITIES, SIGNALS
+from worker.history.sentences.table import ACTIVITIES, SIGNALS
 from workflows.decide.actions import ACTIONS
 
 USR1 = requests.StartContainer(POD, "s1", 0, "sha256:1", {"name": "web", "lifecycle": {"stopSignal": "SIGUSR1"}}, {})

@@ -10,7 +10,7 @@ from kubernetes.client.models.v1_container import V1Container
 
 from proto.temporal.activities.requests import RuntimeContainer
 from proto.temporal.pod import PodJson
-from worker.history.story_state import ContainerStory, seconds
+from worker.history.sentences.story_state import ContainerStory, seconds
 from workflows.decide.containers.backoff import due
 from workflows.decide.containers.restart import matching_rule
 

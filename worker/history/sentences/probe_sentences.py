@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proto.temporal.pod import ProbeKind
 from proto.temporal.signals import ProbeVerdict
-from worker.history.story_state import StoryState
+from worker.history.sentences.story_state import StoryState
 
 
 def verdict(state: StoryState, signal: ProbeVerdict) -> Iterator[str]:

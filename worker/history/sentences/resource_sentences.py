@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proto.temporal.activities.claims import ClaimedDevice, PreparedResources
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
-from worker.history.story_state import CompletedActivity, StoryState, seconds
+from worker.history.sentences.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.resources.resources import format_resources
 
 

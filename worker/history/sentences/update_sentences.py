@@ -5,9 +5,9 @@ from typing import Final
 
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, ConditionSet, EphemeralContainerAdded, PodEvicted, PodStops
-from worker.history import container_sentences
-from worker.history.sentences import SignalRow
-from worker.history.story_state import StoryState, seconds
+from worker.history.sentences import container_sentences
+from worker.history.sentences.story_state import StoryState, seconds
+from worker.history.sentences.table import SignalRow
 
 
 def _condition_set(_: StoryState, answer: ConditionSet) -> Iterator[str]:

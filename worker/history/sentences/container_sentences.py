@@ -1,6 +1,6 @@
 """Sentences about containers: why each was started, restarted or stopped, and how it ended.
 
-Called by `sentences` for activities that start and stop containers. Everything comes from the workflow history: a stop
+Called by `table` for activities that start and stop containers. Everything comes from the workflow history: a stop
 request holds its reason, its grace period and its start time, the response how the container ended.
 """
 
@@ -18,8 +18,8 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded
 from proto.temporal.pod import ContainerFacts, ContainerState, Observed, PodJson
-from worker.history.restart_reasons import Beginning, end_words, restart_words, rule_for
-from worker.history.story_state import CompletedActivity, ContainerStory, StoryState, seconds
+from worker.history.sentences.restart_reasons import Beginning, end_words, restart_words, rule_for
+from worker.history.sentences.story_state import CompletedActivity, ContainerStory, StoryState, seconds
 from workflows.decide.containers.backoff import Backoff, after_restart
 from workflows.decide.containers.definitions import containers_of, resets_backoff
 from workflows.decide.containers.restart import RuleAction

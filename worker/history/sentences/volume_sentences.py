@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
 from proto.temporal.pod import PodJson
 from proto.temporal.signals import ObjectsChanged, StorageExceeded
-from worker.history.story_state import CompletedActivity, StoryState, seconds
+from worker.history.sentences.story_state import CompletedActivity, StoryState, seconds
 
 
 def named(volumes: Iterable[PodJson]) -> str:

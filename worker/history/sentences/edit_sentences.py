@@ -7,8 +7,8 @@ from proto.pod_snapshot import FINAL_PHASES
 from proto.temporal.names import API_SOURCE
 from proto.temporal.resources import PendingResize
 from proto.temporal.signals import PodListed
-from worker.history.container_sentences import redefined
-from worker.history.story_state import StoryState
+from worker.history.sentences.container_sentences import redefined
+from worker.history.sentences.story_state import StoryState
 from workflows.decide.manifest.hook_terms import without_new_hooks
 from workflows.decide.record.updates import Change, changes, needs_another_pod
 from workflows.decide.resources.resources import INFEASIBLE, granted

@@ -9,7 +9,7 @@ from proto.temporal import names
 from proto.temporal.activities import requests
 from proto.temporal.operator import ConditionSet, PodEvicted, PodStops
 from tests.worker.history.story_recorder import POD, Recorder, seen
-from worker.history.update_sentences import UPDATES
+from worker.history.sentences.update_sentences import UPDATES
 
 FIVE = timedelta(seconds=5)
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -16,9 +16,9 @@ from proto.temporal import hooks, names, signals
 from proto.temporal.activities import claims, requests, resize, volumes
 from proto.temporal.pod import PodOutcome
 from proto.temporal.resources import RuntimeResources
-from worker.history import container_sentences, edit_sentences, resource_sentences, volume_sentences
-from worker.history.probe_sentences import verdict
-from worker.history.story_state import CompletedActivity, StoryState, seconds
+from worker.history.sentences import container_sentences, edit_sentences, resource_sentences, volume_sentences
+from worker.history.sentences.probe_sentences import verdict
+from worker.history.sentences.story_state import CompletedActivity, StoryState, seconds
 from workflows.decide.actions import ACTIONS
 from workflows.decide.versions import REBOOT_ENDS_BACKOFFS
 

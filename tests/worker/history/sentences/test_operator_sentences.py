@@ -7,8 +7,8 @@ import pytest
 
 from proto.temporal import names
 from proto.temporal.operator import BackoffsSkipped, EphemeralContainerAdded, SkippedBackoff
+from tests.worker.history.sentences.test_container_sentences import end, recorded, start
 from tests.worker.history.story_recorder import Recorder
-from tests.worker.history.test_container_sentences import end, recorded, start
 
 __all__ = ["recorded"]  # a fixture of another file
 
