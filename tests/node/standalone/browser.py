@@ -42,6 +42,11 @@ ONE_LOAD: Final = 10.0
 LOOK_AGAIN: Final = 0.5
 """Each look lays the page out anew."""
 BROKEN: Final = ("Uh oh.", "ERR_NETWORK_CHANGED")
+LOADED: Final = """
+    const loads = performance.getEntriesByType("resource").map(one => [one.name, one.responseStatus, Math.round(one.duration)]);
+    return [location.href, document.readyState, document.documentElement.outerHTML.length, loads.slice(-40)];
+"""
+"""What the page is, and the requests that have ended, each with its status and milliseconds: one that failed has 0, one that hangs is missing."""
 TEXT: Final = """
     const frames = [...document.querySelectorAll("iframe")].map(one => one.contentDocument);
     return [document, ...frames].map(one => one?.body?.innerText ?? "").join("\\n");
@@ -67,16 +72,20 @@ class Browser:
         Chromium fails every pending request when a network interface appears or disappears, as at each start of a pod.
         So a page that failed to load is loaded again: it shows an error, or stays empty.
         """
-        deadline = time.monotonic() + PATIENCE
-        loaded, one_load = self._load(url), ONE_LOAD
+        begun, one_load = time.monotonic(), ONE_LOAD
+        loads = [self._load(url)]
         while not holds(text := self.text()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the page at {self.run('return location.href')} does not show {what}:\n{text}")
+            if time.monotonic() > begun + PATIENCE:
+                ended = [round(one - begun, 1) for one in loads]
+                raise TimeoutError(
+                    f"the page does not show {what}:\n{text}\nloads ended at {ended} s; {self.run(LOADED)}"
+                )
             time.sleep(LOOK_AGAIN)
             if any(words in text for words in BROKEN):
-                loaded = self._load(url)
-            elif time.monotonic() > loaded + one_load:
-                loaded, one_load = self._load(url), 2 * one_load
+                loads.append(self._load(url))
+            elif time.monotonic() > loads[-1] + one_load:
+                loads.append(self._load(url))
+                one_load *= 2
         return text
 
     def size(self, width: int, height: int, scale: float = 1) -> None:
