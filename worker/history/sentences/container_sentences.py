@@ -6,7 +6,7 @@ request holds its reason, its grace period and its start time, the response how 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from proto.temporal.activities.requests import (
@@ -29,6 +29,7 @@ from workflows.decide.manifest.hook_terms import OWN_HOOKS
 SIGKILLED: Final = 137
 IDENTITY: Final = 12
 """Leading characters of an id that are shown, as in crictl."""
+HAS_RUN: Final = frozenset({ContainerState.RUNNING, ContainerState.EXITED})
 RESTART_ALL: Final = RuleAction.RESTART_ALL.value
 EARLY: Final = timedelta(milliseconds=100)
 """Tolerance for a SIGKILL that seems to arrive before the end of the grace period: the two times come from two clocks.
@@ -54,22 +55,22 @@ def starts(state: StoryState, asked: StartContainer) -> None:
 
 
 def start_failed(state: StoryState, asked: StartContainer) -> None:
-    """Forget the hooks that ran before it."""
+    """Record that no answer comes: the next try runs the hooks again, and the container may run all the same."""
     known = state.of(asked.container.get("name", ""))
     known.is_starting = False
     known.prepared.clear()
 
 
-def found(state: StoryState, containers: Iterable[RuntimeContainer]) -> Iterator[str]:
-    """Report starts whose answers no history has: Temporal went away after it had asked for them, and the node found them done."""
+def found(state: StoryState, containers: Iterable[RuntimeContainer], at: datetime) -> Iterator[str]:
+    """Report containers that the runtime shows at this time, and whose starts were not told: Temporal went away before it had the answers."""
     for one in sorted(containers, key=lambda seen: seen.attempt):
         known = state.of(one.name)
-        is_known = one.container_id in state.started | state.ended or one.container_id == known.container_id
-        has_run = one.state in {ContainerState.RUNNING, ContainerState.EXITED}
-        if is_known or known.is_starting or not has_run or one.sandbox_id not in state.ready_sandboxes:
+        if known.is_starting or one.container_id == known.container_id or one.sandbox_id not in state.ready_sandboxes:
+            continue
+        if one.container_id in state.started or one.container_id in state.ended or one.state not in HAS_RUN:
             continue
         container = next((spec for spec in containers_of(state.pod) if spec["name"] == one.name), {})
-        beginning = Beginning(container, one.sandbox_id, state.pod, one.started_at)
+        beginning = Beginning(container, one.sandbox_id, state.pod, one.started_at or at)
         yield _told_start(state, one, beginning, "found in the runtime")
 
 

@@ -24,7 +24,7 @@ class Beginning:
     sandbox_id: str
     pod: PodJson
     """With the spec that holds for all containers."""
-    at: datetime | None
+    at: datetime
 
 
 def restart_words(known: ContainerStory, begun: Beginning) -> str:
@@ -36,7 +36,7 @@ def restart_words(known: ContainerStory, begun: Beginning) -> str:
         after += f" by our stop ({known.stopped_because})"
     if known.restarted_for and known.restarted_for != begun.container.get("name"):
         return f": with all containers, as the rule of {known.restarted_for} asks, {after}"
-    return f": {cause_words(known, begun, known.end)} {after}, " + (backoff_words(known, begun.at))
+    return f": {cause_words(known, begun, known.end)} {after}, {backoff_words(known, begun.at)}"
 
 
 def cause_words(known: ContainerStory, begun: Beginning, end: RuntimeContainer) -> str:
@@ -62,16 +62,14 @@ def rule_for(container: PodJson, end: RuntimeContainer) -> str:
     return rule.action if rule else ""
 
 
-def backoff_words(known: ContainerStory, at: datetime | None) -> str:
+def backoff_words(known: ContainerStory, at: datetime) -> str:
     """Describe the back-off before a restart, and who skipped the rest of it."""
     ended_at = known.end.finished_at if known.end else None
     delay = due(known.backoff, ended_at) - ended_at if ended_at else timedelta()
     if ended_at is None or not delay:
         return "without back-off"
     if known.skipped_by:
-        return (
-            f"back-off of {seconds(delay)} skipped by {known.skipped_by} after {seconds((at or ended_at) - ended_at)}"
-        )
+        return f"back-off of {seconds(delay)} skipped by {known.skipped_by} after {seconds(at - ended_at)}"
     return f"back-off {seconds(delay)}"
 
 

@@ -172,7 +172,7 @@ def _runtime_read(state: StoryState, done: CompletedActivity) -> Iterator[str]:
     for one in lost:
         state.ready_sandboxes.discard(one.sandbox_id)
         yield f"sandbox attempt {one.attempt} is no longer ready"
-    yield from container_sentences.found(state, seen.containers)
+    yield from container_sentences.found(state, seen.containers, done.at)
     yield from container_sentences.ends(state, seen.containers)
 
 
