@@ -45,6 +45,7 @@ from workflows.decide.keys import (
     DIRECTORIES_KEY,
     OBJECT_KEY,
     RESOURCES_KEY,
+    SANDBOX_KEY,
     VOLUMES_KEY,
     container_key,
     probe_key,
@@ -124,7 +125,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
     ),
     RunPodSandbox: ActionType(
         names.RUN_POD_SANDBOX,
-        key=lambda _: "sandbox",
+        key=lambda _: SANDBOX_KEY,
         summary=lambda asked: f"run sandbox, attempt {asked.attempt}",
         within=timedelta(minutes=5),
         result=PodSandbox,
@@ -132,7 +133,7 @@ ACTIONS: Final[Mapping[type, ActionType]] = {
     ),
     StopPodSandbox: ActionType(
         names.STOP_POD_SANDBOX,
-        key=lambda _: "sandbox",
+        key=lambda _: SANDBOX_KEY,
         summary=lambda asked: f"stop sandbox {asked.sandbox_id[:12]}",
         within=timedelta(minutes=5),
         holds_reread=True,

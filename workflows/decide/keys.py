@@ -13,6 +13,8 @@ LONGEST_IMAGE: Final = 800
 """Bytes of an image in a key. Temporal accepts ids of up to 1,000 bytes; a longer one fails the workflow task for ever."""
 DIRECTORIES_KEY: Final = "directories"
 """The key of making and removing the pod's directories."""
+SANDBOX_KEY: Final = "sandbox"
+"""The key of running and stopping the pod's sandbox."""
 RESOURCES_KEY: Final = "resources"
 """The key of resizing the pod's cgroup, and the prefix of those of its containers."""
 VOLUMES_KEY: Final = "volumes"

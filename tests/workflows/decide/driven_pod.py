@@ -44,7 +44,7 @@ from workflows.decide.situation import Situation, gathered
 from workflows.decide.status import conditions
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
-from workflows.decide.versions import TIMER_PER_WAIT
+from workflows.decide.versions import RESIZES_WHAT_RUNS, TIMER_PER_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
@@ -65,12 +65,14 @@ class DrivenPod:
         self.use_spec(source)
         self.now, self.behaviour = NOW, behaviour
         lasting = [one.name for one in self.spec.init_containers or () if one.restart_policy == "Always"]
-        self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting))
+        self.runtime = RuntimeModel(init, NOW, sidecars=tuple(lasting), bounded=behaviour >= RESIZES_WHAT_RUNS)
         self.hints: list[RuntimeChanged | ProbeVerdict | ObjectsChanged] = []
         self.sequence = 0
         self.lost_hints = False
         self.unsized: set[str] = set()
         """Containers that existed when a history was lost: their sizes are unknown."""
+        self.cgroup_unknown = False
+        """Before behaviour 7 a failed start of a sandbox may have given the pod's cgroup what is edited since."""
         self.reset()
 
     def hears(self, signal: signals.Signal) -> None:

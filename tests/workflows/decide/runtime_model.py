@@ -71,6 +71,8 @@ class RuntimeModel:
     directories: bool = False
     mounted: set[str] = field(default_factory=set)
     """The names of the mounted volumes."""
+    bounded: bool = True
+    """No container may have more than the pod's cgroup, as under cgroup v1."""
     claims_prepared: bool = False
     """Its claims are prepared."""
     objects: ShownObjects = field(default_factory=ShownObjects)
@@ -281,8 +283,8 @@ class RuntimeModel:
 
     def give(self, one: RuntimeContainer, resources: PodJson) -> None:
         """Set a container's share of the pod's resources, which never shrinks."""
-        whole = self.cgroup.memory_limit if self.cgroup else None
         if one.state is not ContainerState.EXITED and not self.forgotten:
+            whole = self.cgroup.memory_limit if self.cgroup and self.bounded else None
             assert whole is None or compute(resources).memory_limit <= whole, "the pod has what its container gets"
         self.resources[one.container_id] = resources
 

@@ -22,7 +22,7 @@ from workflows.decide.containers.targets import lacks_target
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST, effective_grace
 from workflows.decide.explain.forecast import AfterEnd, after_end_of, if_all_goes_well
-from workflows.decide.keys import container_key
+from workflows.decide.keys import SANDBOX_KEY, container_key
 from workflows.decide.operator.skips import waiting_backoffs
 from workflows.decide.resources.allocation import must_grow
 from workflows.decide.situation import ImageRequest, Situation
@@ -238,7 +238,7 @@ def actions_ahead(situation: Situation, container: V1Container, say: Say) -> str
 
 def sandbox_is_being_made(situation: Situation) -> bool:
     """Report whether a sandbox is being made."""
-    return isinstance(situation.busy.get("sandbox"), RunPodSandbox)
+    return isinstance(situation.busy.get(SANDBOX_KEY), RunPodSandbox)
 
 
 def describe_image(situation: Situation, asked: ImageRequest) -> str:

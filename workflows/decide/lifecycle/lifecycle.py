@@ -8,7 +8,7 @@ from proto.temporal.pod_inputs import Eviction
 from workflows.decide.containers.standing import pod_is_done
 from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending import deadline
-from workflows.decide.keys import container_key
+from workflows.decide.keys import SANDBOX_KEY, container_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.situation import Situation
 from workflows.decide.steps.sandbox import may_have_sandbox
@@ -85,7 +85,7 @@ def next_event(situation: Situation) -> Event | None:
 
 def pod_finished(situation: Situation) -> bool:
     """Report whether only sidecars and ephemeral containers will run again (pkg/kubelet/kubelet.go SyncPod, isTerminal)."""
-    if situation.is_busy("container/", "sandbox") or not situation.companions.issuperset(live_containers(situation)):
+    if situation.is_busy("container/", SANDBOX_KEY) or not situation.companions.issuperset(live_containers(situation)):
         return False
     if pod_is_done(situation):
         return True
@@ -97,7 +97,7 @@ def stopped(situation: Situation) -> bool:
     sandbox = situation.observed.sandbox
     return (
         not situation.observed.runtime_stale
-        and not situation.is_busy("container/", "sandbox")
+        and not situation.is_busy("container/", SANDBOX_KEY)
         and not live_containers(situation)
         and (sandbox is None or sandbox.stopped)
     )

@@ -90,7 +90,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:
             sandbox_made(observed, action, made)
-            allocation.cgroup_given(situation, action.sandbox_spec)
+            allocation.sandbox_given(situation, action.sandbox_spec, adopted=made.adopted)
         case StopPodSandbox(sandbox_id=sandbox_id), _:
             sandbox_stopped(observed, sandbox_id)
         case RemovePodSandbox(sandbox_id=sandbox_id), _:
@@ -149,7 +149,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now
             forget_image(observed, container["image"], container.get("imagePullPolicy", "IfNotPresent"))
-            allocation.start_in_doubt(situation, container["name"], container.get("resources") or {})
+            allocation.start_in_doubt(situation, action)
         case RunHook():
             observed.failures.pop(key(action))
             hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))

@@ -33,6 +33,7 @@ from workflows.decide.containers.backoff import forget_backoffs
 from workflows.decide.containers.definitions import is_being_stopped, redefine
 from workflows.decide.ending.grace import Grace, deletion_grace, pod_grace
 from workflows.decide.eviction.local_storage import storage_exceeded
+from workflows.decide.keys import SANDBOX_KEY
 from workflows.decide.manifest.hook_terms import without_new_hooks
 from workflows.decide.operator import ephemeral
 from workflows.decide.operator.evictions import evict
@@ -256,7 +257,7 @@ def known_ends(observed: Observed) -> set[str]:
 
 def sandbox_known_lost(situation: Situation) -> bool:
     """Report whether no sandbox is left to lose: none is ready or being made, or it is being stopped."""
-    match situation.busy.get("sandbox"):
+    match situation.busy.get(SANDBOX_KEY):
         case RunPodSandbox():
             return False
         case StopPodSandbox():

@@ -15,9 +15,10 @@ from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.pod import Observed, PodJson
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
-from workflows.decide.keys import RESOURCES_KEY, container_key
+from workflows.decide.keys import RESOURCES_KEY, SANDBOX_KEY, container_key
 from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name
 from workflows.decide.situation import Situation, is_live
+from workflows.decide.versions import RESIZES_WHAT_RUNS
 
 GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
 """While one of these is under way, it may set resources that the spec no longer has."""
@@ -108,10 +109,21 @@ def container_given(situation: Situation, name: str, resources: PodJson) -> None
         resize.doubtful = tuple(one for one in resize.doubtful if one != name)
 
 
-def start_in_doubt(situation: Situation, name: str, resources: PodJson) -> None:
+def start_in_doubt(situation: Situation, action: StartContainer) -> None:
     """Record that a failed start may have created the container, with the resources of its request."""
-    if resize := situation.observed.resize:
-        resize.containers[name] = resources
+    resize = situation.observed.resize
+    if resize and (situation.behaviour < RESIZES_WHAT_RUNS or action.sandbox_id == situation.sandbox_id):
+        resize.containers[action.container["name"]] = action.container.get("resources") or {}
+
+
+def sandbox_given(situation: Situation, spec: PodJson, *, adopted: bool) -> None:
+    """Record what a sandbox gave the pod's cgroup; a new one has no container whose start failed in an earlier one."""
+    cgroup_given(situation, spec)
+    resize = situation.observed.resize
+    if resize and not adopted and situation.behaviour >= RESIZES_WHAT_RUNS:
+        resize.containers = {
+            name: resources for name, resources in resize.containers.items() if is_live(situation.facts(name))
+        }
 
 
 def container_in_doubt(situation: Situation, name: str) -> None:
@@ -151,11 +163,36 @@ def settle(situation: Situation, pod: PodJson | None = None) -> None:
         and (is_live(situation.facts(name)) or container_key(name) in observed.failures)
         and (name in doubtful or compute(resources) != compute(wanted[name]))
     }
-    if resize.containers or any(isinstance(one, GIVING) for one in situation.busy.values()):
-        return
-    if not situation.sandbox_id or resize.cgroup == resize.least == figures(pod or situation.source):
+    if not resize.containers and not _is_being_given(situation, resize, pod or situation.source):
         observed.resize = None
         forget_failures(observed)
+
+
+def _is_being_given(situation: Situation, resize: Resize, pod: PodJson) -> bool:
+    """Report whether resources are being set, or the pod's cgroup has not what the spec says.
+
+    Without a sandbox nothing has; but a failed try may have made one, which a re-read finds.
+    """
+    if any(isinstance(one, GIVING) for one in situation.busy.values()):
+        return True
+    if not situation.sandbox_id:
+        return situation.behaviour >= RESIZES_WHAT_RUNS and SANDBOX_KEY in situation.observed.failures
+    return not resize.cgroup == resize.least == figures(pod)
+
+
+def in_progress(situation: Situation) -> bool:
+    """Report whether a resize is shown as in progress (pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress).
+
+    A container that does not run has nothing to be changed. It may still be recorded, because a failed start may have
+    created it: its next start settles that, perhaps long after, when the init containers run once more before it.
+    """
+    resize = situation.observed.resize
+    if resize is None:
+        return False
+    if situation.behaviour < RESIZES_WHAT_RUNS:
+        return True
+    live = any(is_live(situation.facts(name)) for name in resize.containers)
+    return live or (bool(situation.sandbox_id) and _is_being_given(situation, resize, situation.source))
 
 
 def updated_now(situation: Situation) -> list[str]:
@@ -179,6 +216,15 @@ def must_grow(situation: Situation) -> bool:
         case UpdatePodSandboxResources(sandbox_spec=spec, growing=False):
             least = shrunk(least, figures(spec))
     return grown(least, figures(situation.source)) != least
+
+
+def gets_more(situation: Situation) -> bool:
+    """Report whether a start under way may create a container with other resources than the spec has now."""
+    wanted = resources_by_name(situation.source)  # it never names ephemeral containers, which have none
+    starts = (one.container for one in situation.busy.values() if isinstance(one, StartContainer))
+    return any(
+        compute(one.get("resources") or {}) != compute(wanted[one["name"]]) for one in starts if one["name"] in wanted
+    )
 
 
 def in_order(situation: Situation) -> Iterator[tuple[str, PodJson]]:

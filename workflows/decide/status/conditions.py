@@ -17,6 +17,7 @@ from proto.temporal.resources import RESIZE_IN_PROGRESS, RESIZE_PENDING
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.restart_all import restart_all_triggers
 from workflows.decide.keys import RESOURCES_KEY
+from workflows.decide.resources.allocation import in_progress
 from workflows.decide.situation import Situation
 from workflows.decide.status import gates
 from workflows.decide.status.phase import TERMINAL, Phase
@@ -99,7 +100,7 @@ def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
             RESIZE_PENDING,
             Verdict(holds=True, reason=pending.reason, message=pending.message, generation=pending.generation),
         )
-    if resize := observed.resize:
+    if (resize := observed.resize) and in_progress(situation):
         failures = [failure for key, failure in observed.failures.items() if key.startswith(RESOURCES_KEY)]
         error = max(failures, key=lambda one: one.at, default=None)
         verdict = Verdict(holds=True, generation=resize.generation)

@@ -16,7 +16,7 @@ from proto.kubernetes.resources.qos import qos_class
 from proto.temporal.activities.requests import RunPodSandbox, StartContainer
 from proto.temporal.failure_types import PREDECESSOR_PRESENT, STEP_TIMED_OUT
 from proto.temporal.pod import Failure, Lifecycle, Observed
-from workflows.decide.keys import CLAIMS_KEY, VOLUMES_KEY
+from workflows.decide.keys import CLAIMS_KEY, SANDBOX_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import GATES_NOT_READY, READY, conditions
 from workflows.decide.status.container_status import (
@@ -107,7 +107,7 @@ def failed_step(situation: Situation) -> Failure | None:
     if situation.observed.lifecycle is Lifecycle.SYNC and not to_mount(situation)["spec"].get("volumes"):
         # a mount of volumes that nothing uses may have failed before the run took up behaviour 6: nothing tries it again
         failures = {name: one for name, one in failures.items() if name != VOLUMES_KEY}
-    urgent = (failures.get(name) for name in ("sandbox", CLAIMS_KEY, VOLUMES_KEY, "directories"))
+    urgent = (failures.get(name) for name in (SANDBOX_KEY, CLAIMS_KEY, VOLUMES_KEY, "directories"))
     hanging = (one for one in failures.values() if one.reason == STEP_TIMED_OUT)
     return next((one for one in (*urgent, *hanging) if one), None)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workflows.decide.actions import Action, Wake
-from workflows.decide.keys import CLAIMS_KEY, OBJECT_KEY, RESOURCES_KEY, VOLUMES_KEY
+from workflows.decide.keys import CLAIMS_KEY, OBJECT_KEY, RESOURCES_KEY, SANDBOX_KEY, VOLUMES_KEY
 from workflows.decide.situation import Situation
 from workflows.decide.steps.claims import prepare_claims, unprepare_claims
 from workflows.decide.steps.containers import start_containers, tidy
@@ -47,7 +47,7 @@ ORDER: Final = (
     Step("images", pull_images, nothing, ("images", "image/")),
     Step("sandbox record", nothing, remove_sandboxes, ("remove-sandbox/",)),
     Step("claims", prepare_claims, unprepare_claims, (CLAIMS_KEY,)),
-    Step("sandbox", run_sandbox, stop_sandbox, ("sandbox",)),
+    Step("sandbox", run_sandbox, stop_sandbox, (SANDBOX_KEY,)),
     Step("resources", resize_pod, nothing, (RESOURCES_KEY,)),
     Step("containers", start_containers, stop_containers, ("container/", "hook/")),
     Step("probes", probe_containers, nothing, ()),  # they end with their containers, so nothing waits for them

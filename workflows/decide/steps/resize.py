@@ -24,12 +24,14 @@ from workflows.decide.resources.allocation import (
     container_given,
     current_resources,
     figures,
+    gets_more,
     in_order,
     must_grow,
 )
 from workflows.decide.resources.resources import compute
 from workflows.decide.situation import Situation, unless_backing_off
 from workflows.decide.slices import resources_slice, sandbox_slice
+from workflows.decide.versions import RESIZES_WHAT_RUNS
 
 RESTART_CONTAINER: Final = "RestartContainer"
 
@@ -53,8 +55,9 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
             continue
         yield from unless_backing_off(situation, update_container(situation, name))
         return
-    wanted = figures(situation.source)
-    if not left and not resize.cgroup == resize.least == wanted:
+    if left or (situation.behaviour >= RESIZES_WHAT_RUNS and gets_more(situation)):
+        return
+    if not resize.cgroup == resize.least == figures(situation.source):
         yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
 
 

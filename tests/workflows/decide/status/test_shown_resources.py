@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 
+from proto.temporal.activities.requests import StartContainer
 from proto.temporal.pod import ContainerFacts, PodJson
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize, RuntimeResources
-from tests.workflows.decide.situations import NOW, container, down, pod, situation, up
+from tests.workflows.decide.situations import KEY, NOW, Context, container, down, pod, situation, up
 from workflows.decide.record.fold import fold_failure
+from workflows.decide.resources.allocation import figures
 from workflows.decide.situation import Situation
 from workflows.decide.status.conditions import settle
 from workflows.decide.status.shown_resources import binary_quantity
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.versions import RESIZES_WHAT_RUNS
 
 MI = 1024**2
 HAS: PodJson = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
@@ -21,6 +24,9 @@ HAD: PodJson = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": 
 TOLD = RuntimeResources(cpu_shares=102, cpu_quota=20_000, cpu_period=100_000, memory_limit_in_bytes=128 * MI)
 NONE = CgroupFigures(2)
 UNDER_WAY = Resize(NONE, NONE, {"web": HAD})
+GIVEN = figures(pod(containers=[container("web", resources=HAS)]))
+RECORDED = Resize(GIVEN, GIVEN, {"web": HAD})
+"""The pod's cgroup has what the spec says."""
 
 
 def web(facts: ContainerFacts | None, resources: PodJson = HAS, **known: Any) -> Situation:
@@ -91,6 +97,41 @@ def test_conditions() -> None:
     (grow,) = pod_actions(here).begin
     fold_failure(here, grow, "ResizePodInPlaceError", "no such cgroup")
     assert conditions(here)["PodResizeInProgress"] == ("True", "Error", "no such cgroup", 3)
+
+
+@pytest.mark.parametrize(
+    ("facts", "resize", "shown"),
+    [
+        pytest.param(up(), RECORDED, True, id="a-container-that-runs"),
+        pytest.param(down(1), RECORDED, False, id="one-that-has-ended"),
+        pytest.param(
+            ContainerFacts(failure_reason="RunContainerError"), RECORDED, False, id="one-that-failed-to-start"
+        ),
+        pytest.param(None, RECORDED, False, id="one-that-never-was"),
+        pytest.param(None, Resize(NONE, NONE), True, id="the-cgroup-is-below-the-spec"),
+        pytest.param(None, replace(RECORDED, least=NONE), True, id="the-cgroup-is-in-doubt"),
+    ],
+)
+def test_in_progress_is_what_runs(facts: ContainerFacts | None, resize: Resize, *, shown: bool) -> None:
+    """And the pod's cgroup: a container that does not run will start with the spec's resources (IsPodResizeInProgress)."""
+    assert conditions(web(facts, resize=resize)).keys() == ({"PodResizeInProgress"} if shown else set())
+
+
+def test_in_progress_until_everything_is_settled_before() -> None:
+    """Earlier behaviours count a container that does not run, too."""
+    recorded = {"containers": {}, "resize": RECORDED}
+    here = situation(
+        pod(containers=[container("web", resources=HAS)]), Context(behaviour=RESIZES_WHAT_RUNS - 1), **recorded
+    )
+    assert list(conditions(here)) == ["PodResizeInProgress"]
+
+
+def test_in_progress_while_something_is_set() -> None:
+    """A start under way may set what the spec no longer has, and what is set is known at its end."""
+    start = StartContainer(KEY, "s0", 0, "sha256:1", container("web", resources=HAD), {})
+    busy = Context(busy=(start,))
+    here = situation(pod(containers=[container("web", resources=HAS)]), busy, containers={}, resize=RECORDED)
+    assert list(conditions(here)) == ["PodResizeInProgress"]
 
 
 def test_a_pod_that_is_over_has_none() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.activities.requests import RunHook, StartContainer, StopContainer
+from proto.temporal.activities.requests import PodSandbox, RunHook, RunPodSandbox, StartContainer, StopContainer
 from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.hooks import HookEnded
-from proto.temporal.pod import ContainerState, PodJson
+from proto.temporal.pod import ContainerState, Failure, PodJson
 from proto.temporal.resources import ResizeVerdict, RuntimeResources
 from proto.temporal.signals import PodListed
 from tests.workflows.decide.resources.resizes import (
@@ -24,7 +24,18 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Context, at, container, deletion, describe_all, down, seen, up
+from tests.workflows.decide.situations import (
+    KEY,
+    Context,
+    at,
+    container,
+    deletion,
+    describe_all,
+    down,
+    sandbox,
+    seen,
+    up,
+)
 from workflows.decide.actions import key
 from workflows.decide.containers.standing import Standing, standing
 from workflows.decide.explain.explain import explanation
@@ -35,6 +46,9 @@ from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.steps.resize import update_cgroup
+from workflows.decide.versions import RESIZES_WHAT_RUNS
+
+BEFORE = RESIZES_WHAT_RUNS - 1
 
 CPU_ONLY, MEMORY_ONLY = amounts("200m", "100Mi"), amounts("100m", "200Mi")
 
@@ -200,11 +214,83 @@ def test_what_does_not_run_takes_it_when_it_starts() -> None:
     assert describe_all(pod_actions(here).begin) == ["StartContainer web 1"]
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "expected"),
+    [
+        pytest.param(BEFORE, ["UpdatePodSandboxResources"], id="lowered-at-once-by-earlier-behaviours"),
+        pytest.param(RESIZES_WHAT_RUNS, [], id="lowered-after-the-start"),
+    ],
+)
+def test_a_start_under_way_with_more(behaviour: int, expected: list[str]) -> None:
+    """Its container may not have more than the pod: cgroup v1 refuses such a cpu limit, and the start would fail."""
+    start = StartContainer(KEY, "s0", 0, "sha256:1", web(LARGE), {})
+    starting = Context(behaviour=behaviour, busy=(start,))
+    here = resized(of(web(LARGE)), of(web(SMALL)), starting, containers={})
+    assert describe_all(pod_actions(here).begin) == expected
+    idle = replace(here, busy={})
+    fold(idle, start, seen())
+    assert carried_out(idle) == ["UpdateContainerResources web", "UpdatePodSandboxResources"]
+
+
+@pytest.mark.parametrize(
+    "starting",
+    [
+        pytest.param(web(SMALL), id="with-what-the-spec-says"),
+        pytest.param(container("debug"), id="of-an-ephemeral-container"),
+    ],
+)
+def test_a_start_under_way_with_no_more(starting: PodJson) -> None:
+    """The pod's cgroup need not wait for it."""
+    busy = Context(busy=(StartContainer(KEY, "s0", 0, "sha256:1", starting, {}),))
+    here = resized(of(web(LARGE)), of(web(SMALL)), busy, containers={})
+    assert describe_all(pod_actions(here).begin) == ["UpdatePodSandboxResources"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "made", "left"),
+    [
+        pytest.param(RESIZES_WHAT_RUNS, PodSandbox("s1", 1), [], id="a-new-sandbox"),
+        pytest.param(RESIZES_WHAT_RUNS, PodSandbox("s1", 1, adopted=True), ["web"], id="one-that-was-there"),
+        pytest.param(BEFORE, PodSandbox("s1", 1), ["web"], id="earlier-behaviours"),
+    ],
+)
+def test_a_failed_start_in_an_earlier_sandbox(behaviour: int, made: PodSandbox, left: list[str]) -> None:
+    """What it may have created went with that sandbox, so that the resize does not wait for the next start."""
+    start = StartContainer(KEY, "s0", 0, "sha256:1", web(LARGE), {})
+    here = resized(of(web(LARGE)), of(web(SMALL)), Context(behaviour=behaviour, busy=(start,)), containers={})
+    fold_failure(replace(here, busy={}), start, "RunContainerError", "no answer")
+    here.observed.sandbox = None
+    idle = replace(here, busy={}, source=of(web(SMALL)))
+    fold(idle, RunPodSandbox(KEY, 1, of(web(SMALL))), made)
+    assert list(idle.observed.resize.containers if idle.observed.resize else ()) == left
+
+
+def test_a_start_that_fails_after_its_sandbox() -> None:
+    """It leaves nothing to be resized either."""
+    start = StartContainer(KEY, "s0", 0, "sha256:1", web(LARGE), {})
+    here = resized(of(web(LARGE)), of(web(SMALL)), Context(busy=(start,)), containers={}, sandbox=sandbox(1))
+    fold_failure(replace(here, busy={}), start, "RunContainerError", "the sandbox is not ready")
+    assert here.observed.resize is not None, "the pod's cgroup is still to be lowered"
+    assert not here.observed.resize.containers
+
+
 def test_without_a_sandbox_there_is_nothing_to_do() -> None:
     """The next sandbox and its containers are created with the spec's resources."""
     here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, sandbox=None)
     assert here.observed.resize is None
     assert describe_all(pod_actions(here).begin) == ["RunPodSandbox 0"]
+
+
+def test_a_resize_after_a_failed_try_to_make_the_sandbox() -> None:
+    """It may have made one, which a re-read finds with what the pod's cgroup had before."""
+    failed = {"sandbox": Failure("FailedCreatePodSandBox", "no answer", at(-1))}
+    here = resized(of(web(LARGE)), of(web(SMALL)), containers={}, sandbox=None, failures=failed)
+    assert describe_all(pod_actions(here).begin) == []
+    here.observed.sandbox = sandbox()
+    assert describe_all(pod_actions(here).begin)[:1] == ["UpdatePodSandboxResources"]
+    early = Context(behaviour=BEFORE)
+    forgotten = resized(of(web(LARGE)), of(web(SMALL)), early, containers={}, sandbox=None, failures=failed)
+    assert forgotten.observed.resize is None
 
 
 def test_a_second_resize_before_the_first_is_done() -> None:
