@@ -218,7 +218,7 @@ def must_grow(situation: Situation) -> bool:
     return grown(least, figures(situation.source)) != least
 
 
-def gets_more(situation: Situation) -> bool:
+def starts_otherwise(situation: Situation) -> bool:
     """Report whether a start under way may create a container with other resources than the spec has now."""
     wanted = resources_by_name(situation.source)  # it never names ephemeral containers, which have none
     starts = (one.container for one in situation.busy.values() if isinstance(one, StartContainer))

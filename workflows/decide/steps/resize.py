@@ -24,9 +24,9 @@ from workflows.decide.resources.allocation import (
     container_given,
     current_resources,
     figures,
-    gets_more,
     in_order,
     must_grow,
+    starts_otherwise,
 )
 from workflows.decide.resources.resources import compute
 from workflows.decide.situation import Situation, unless_backing_off
@@ -55,7 +55,7 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
             continue
         yield from unless_backing_off(situation, update_container(situation, name))
         return
-    if left or (situation.behaviour >= RESIZES_WHAT_RUNS and gets_more(situation)):
+    if left or (situation.behaviour >= RESIZES_WHAT_RUNS and starts_otherwise(situation)):
         return
     if not resize.cgroup == resize.least == figures(situation.source):
         yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
