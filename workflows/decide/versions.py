@@ -73,8 +73,8 @@ USED_VOLUMES_ONLY: Final = 6
 """From this behaviour on only volumes that a container uses are mounted; before, a pod waited for the others, too."""
 
 RESIZES_WHAT_RUNS: Final = 7
-"""From this behaviour on the pod's cgroup is not lowered during a start with more, a failed start in an earlier sandbox is forgotten, and a resize
-waits for a sandbox that a failed try may have made."""
+"""From this behaviour on the pod's cgroup is not lowered during a start with more, a failed start in an earlier sandbox is forgotten, and a
+resize that comes after a failed try to run the sandbox is carried out if that try had made one."""
 
 CARRIED_ACTIONS: Final = 4
 """From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""

@@ -177,18 +177,20 @@ def _is_being_given(situation: Situation, resize: Resize, pod: PodJson) -> bool:
         return True
     if not situation.sandbox_id:
         return situation.behaviour >= RESIZES_WHAT_RUNS and SANDBOX_KEY in situation.observed.failures
-    return not resize.cgroup == resize.least == figures(pod)
+    return not has_cgroup(resize, pod)
 
 
-def in_progress(situation: Situation) -> bool:
+def has_cgroup(resize: Resize, pod: PodJson) -> bool:
+    """Report whether the pod's cgroup certainly has what the spec says."""
+    return resize.cgroup == resize.least == figures(pod)
+
+
+def in_progress(situation: Situation, resize: Resize) -> bool:
     """Report whether a resize is shown as in progress (pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress).
 
     A container that does not run has nothing to be changed. It may still be recorded, because a failed start may have
     created it: its next start settles that, perhaps long after, when the init containers run once more before it.
     """
-    resize = situation.observed.resize
-    if resize is None:
-        return False
     if situation.behaviour < RESIZES_WHAT_RUNS:
         return True
     live = any(is_live(situation.facts(name)) for name in resize.containers)

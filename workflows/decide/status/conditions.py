@@ -100,7 +100,7 @@ def resizing(situation: Situation) -> Iterator[tuple[str, Verdict]]:
             RESIZE_PENDING,
             Verdict(holds=True, reason=pending.reason, message=pending.message, generation=pending.generation),
         )
-    if (resize := observed.resize) and in_progress(situation):
+    if (resize := observed.resize) and in_progress(situation, resize):
         failures = [failure for key, failure in observed.failures.items() if key.startswith(RESOURCES_KEY)]
         error = max(failures, key=lambda one: one.at, default=None)
         verdict = Verdict(holds=True, generation=resize.generation)

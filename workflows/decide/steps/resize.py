@@ -23,7 +23,7 @@ from workflows.decide.resources.allocation import (
     cgroup_given,
     container_given,
     current_resources,
-    figures,
+    has_cgroup,
     in_order,
     must_grow,
     starts_otherwise,
@@ -57,7 +57,7 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
         return
     if left or (situation.behaviour >= RESIZES_WHAT_RUNS and starts_otherwise(situation)):
         return
-    if not resize.cgroup == resize.least == figures(situation.source):
+    if not has_cgroup(resize, situation.source):
         yield from unless_backing_off(situation, update_cgroup(situation, growing=False))
 
 

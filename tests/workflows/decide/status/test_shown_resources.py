@@ -117,8 +117,8 @@ def test_in_progress_is_what_runs(facts: ContainerFacts | None, resize: Resize, 
     assert conditions(web(facts, resize=resize)).keys() == ({"PodResizeInProgress"} if shown else set())
 
 
-def test_in_progress_until_everything_is_settled_before() -> None:
-    """Earlier behaviours count a container that does not run, too."""
+def test_earlier_behaviours_count_what_does_not_run() -> None:
+    """The resize is in progress until its next start."""
     recorded = {"containers": {}, "resize": RECORDED}
     here = situation(
         pod(containers=[container("web", resources=HAS)]), Context(behaviour=RESIZES_WHAT_RUNS - 1), **recorded
