@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from proto.kubernetes.pod_containers import used_volumes
 from proto.temporal.activities.requests import ProbeContainer, RunHook, RunPodSandbox
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
-from proto.temporal.resources import RESIZE_IN_PROGRESS
 from proto.temporal.signals import REBOOT, ProbeVerdict, RuntimeChanged
 from tests.workflows.decide.driven_pod import GATE
 from tests.workflows.decide.hooks.hook_watch import is_before_start
@@ -29,7 +28,6 @@ from workflows.decide.hooks.own_hooks import any_pending
 from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
-from workflows.decide.status.status import pod_status
 from workflows.decide.steps.containers import next_in_line
 from workflows.decide.versions import BEHAVIOURS, REBOOT_ENDS_BACKOFFS, RESIZES_WHAT_RUNS, USED_VOLUMES_ONLY
 
@@ -302,9 +300,8 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
 
     def everyone_has_its_share(self) -> None:
         """Every running container and the pod have the resources of the spec, except containers from before a lost history."""
-        if self.behaviour >= RESIZES_WHAT_RUNS:
-            assert RESIZE_IN_PROGRESS not in {one.type for one in pod_status(self.situation()).conditions or ()}
         resize = self.observed.resize
+        assert resize is None or self.behaviour < RESIZES_WHAT_RUNS
         in_doubt = resize.containers.keys() if resize else set()
         assert bool(in_doubt) == bool(resize), "a resize is over with its last container"
         assert not in_doubt & {one.name for one in self.runtime.live()}, "of a failed start, its next one settles this"
