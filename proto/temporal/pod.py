@@ -257,7 +257,7 @@ class Observed:
     runtime_stale_again: bool = False
     """A hint came while the runtime was being read: it may be missing from the answer."""
     starts_in_doubt: bool = False
-    """The pod is terminating, and a failed start may have created a container; until the next re-read."""
+    """A failed start may have created a container, which the next re-read of the runtime finds."""
     unseen: bool = False
     """The pod was here before its workflow began, and the runtime was not read yet."""
     resize: Resize | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
@@ -14,7 +15,15 @@ from proto.temporal.signals import BehaviourCommitted
 from tests.workflows.conftest import QUICK, Node, container, pod_json
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
-from workflows.decide.versions import CARRIED_ACTIONS, CURRENT, CURRENT_NODE, OLDEST, OLDEST_NODE, SHORT_RUNS
+from workflows.decide.versions import (
+    CARRIED_ACTIONS,
+    CURRENT,
+    CURRENT_NODE,
+    LOOKS_FOR_STARTS,
+    OLDEST,
+    OLDEST_NODE,
+    SHORT_RUNS,
+)
 from workflows.node import NodeWorkflow
 from workflows.pod import PodWorkflow
 
@@ -114,6 +123,21 @@ async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
     await commit(handle, CURRENT)
     second = await until_another(handle, first)
     assert await behaviour_of(node.client, handle.id, second) == CURRENT
+    await node.delete(handle)
+
+
+async def test_a_start_that_failed_before_is_looked_for(node: Node) -> None:
+    """Earlier behaviours do not read the runtime after it."""
+    node.behaviour = LOOKS_FOR_STARTS - 1
+    failed = ApplicationError("no such device", type="CreateContainerError", non_retryable=True)
+    node.runtime.failing[names.START_CONTAINER] = [failed] * 1000
+    pod = pod_json()
+    handle = node.newest(pod)
+    await node.start(pod)
+    await node.until(pod, lambda one: one.reason == "CreateContainerError")
+    assert not node.runtime.named(names.READ_POD_RUNTIME)
+    await commit(handle, CURRENT)
+    await node.called(names.READ_POD_RUNTIME)
     await node.delete(handle)
 
 

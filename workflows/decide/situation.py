@@ -23,6 +23,7 @@ from proto.temporal.pod import (
 )
 from workflows.decide.actions import ACTIONS, Action, Wake, key
 from workflows.decide.keys import CLAIMS_KEY, image_key
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 LIVE: Final = (ContainerState.CREATED, ContainerState.RUNNING, ContainerState.UNKNOWN)
 """The states of an instance that has not ended."""
@@ -251,6 +252,16 @@ def unless_backing_off(situation: Situation, action: Action) -> list[Action | Wa
         return [action]
     what = f"to {ACTIONS[type(action)].summary(action)}" if subject == CLAIMS_KEY else subject
     return [Wake(at, f"{failure.reason}: try {what} again at {at:%H:%M:%S}", subject)]
+
+
+def look_for_starts(observed: Observed) -> None:
+    """Re-read the runtime, which may hold what a failed start has created."""
+    observed.runtime_stale = observed.starts_in_doubt = True
+
+
+def is_start_in_doubt(situation: Situation) -> bool:
+    """Report whether a container may live that only a re-read of the runtime finds; earlier behaviours do not ask this."""
+    return situation.observed.starts_in_doubt and situation.behaviour >= LOOKS_FOR_STARTS
 
 
 def is_live(facts: ContainerFacts) -> bool:

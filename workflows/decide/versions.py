@@ -21,8 +21,8 @@ BEHAVIOURS: Final[dict[int, str]] = {
     5: "two things as with a kubelet: a restart of the machine ends every back-off, and a pod of the API that its node evicts and whose "
     "containers all exit with 0 has succeeded",
     6: "as with a kubelet, volumes that no container uses are not mounted",
-    7: "as with a kubelet, a resize is about what runs: the pod's cgroup is lowered after a start that may still get more, a container whose "
-    "start failed is not waited for, and what a failed try gave the cgroup of a sandbox is set right",
+    7: "as with a kubelet, a resize is about what runs: the pod's cgroup is lowered after a start that may still get more, and what a failed "
+    "try gave the cgroup of a sandbox is set right; the runtime is re-read after a start that failed, which may have created its container",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""
@@ -73,8 +73,10 @@ USED_VOLUMES_ONLY: Final = 6
 """From this behaviour on only volumes that a container uses are mounted; before, a pod waited for the others, too."""
 
 RESIZES_WHAT_RUNS: Final = 7
-"""From this behaviour on the pod's cgroup is not lowered during a start with more, a failed start in an earlier sandbox is forgotten, and a
-resize that comes after a failed try to run the sandbox is carried out if that try had made one."""
+"""From this behaviour on the pod's cgroup is not lowered during a start with more, and a resize that comes after a failed try to run the
+sandbox is carried out if that try had made the sandbox."""
+LOOKS_FOR_STARTS: Final = 7
+"""From this behaviour on the runtime is re-read after a start that failed, which may have created the container all the same."""
 
 CARRIED_ACTIONS: Final = 4
 """From this behaviour on continue-as-new carries the actions under way; before, it waited for their ends."""

@@ -32,6 +32,7 @@ from workflows.decide.record.fold import Answer, fold, fold_failure
 from workflows.decide.record.hand_back import next_start
 from workflows.decide.record.listing import without_ephemeral
 from workflows.decide.record.numbers import already_taken
+from workflows.decide.record.reread import look_for_earlier_starts
 from workflows.decide.refusal import Refusal
 from workflows.decide.situation import Gathered, Situation, gathered
 from workflows.decide.status import conditions, status
@@ -86,6 +87,7 @@ class PodLoop(TakingBack[Arrival, PodDriver]):
         await self.take_back_if_handed()
         self.begin([self.driver.converted(one.request, carrying.kind_of(one)) for one in self.start.under_way])
         self.has_begun = True
+        look_for_earlier_starts(self.situation())
         if self.start.handed_back and is_over(self.situation()):
             self.publish_status()  # nobody else would say how the pod ended
         while not is_over(self.situation()):

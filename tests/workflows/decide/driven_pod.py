@@ -33,6 +33,7 @@ from tests.workflows.decide.situations import KEY, NOW
 from workflows.decide.actions import Action, Wake, key
 from workflows.decide.containers.instances import UNKNOWN_REASON
 from workflows.decide.containers.restart import failed_probe
+from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending.grace import SHORTEST
 from workflows.decide.hooks import hooks, own_hooks
 from workflows.decide.lifecycle import lifecycle
@@ -44,7 +45,7 @@ from workflows.decide.situation import Situation, gathered
 from workflows.decide.status import conditions
 from workflows.decide.status.status import pod_status
 from workflows.decide.steps.pod_actions import Plan, is_over, pod_actions
-from workflows.decide.versions import RESIZES_WHAT_RUNS, TIMER_PER_WAIT
+from workflows.decide.versions import LOOKS_FOR_STARTS, RESIZES_WHAT_RUNS, TIMER_PER_WAIT
 
 STEPS_TO_SETTLE = 400
 OWN_GRACE = timedelta(seconds=30)
@@ -71,6 +72,8 @@ class DrivenPod:
         self.lost_hints = False
         self.unsized: set[str] = set()
         """Containers that existed when a history was lost: their sizes are unknown."""
+        self.forgotten_starts: set[str] = set()
+        """Before behaviour 7, containers that a failed start created before an edit: they keep what they had, and may come up late."""
         self.cgroup_unknown = False
         """Before behaviour 7 a failed start of a sandbox may have given the pod's cgroup what is edited since."""
         self.reset()
@@ -184,6 +187,7 @@ class DrivenPod:
     def is_edited(self, source: PodJson, decided: ResizeVerdict | None = None) -> None:
         """Let the source edit the pod; if that needs a new pod, this one is deleted with its own grace period."""
         self.requested_graces.add((self.now, OWN_GRACE))
+        self.forgotten_starts |= self.runtime.overlooked
         self.hears(PodListed("file", pod=source, in_place=True, resize=decided))
 
     def decide(self) -> Plan:
@@ -192,6 +196,9 @@ class DrivenPod:
         plan = pod_actions(self.situation())
         assert pod_actions(self.situation()) == plan
         assert self.observed == before
+        if self.behaviour >= LOOKS_FOR_STARTS:
+            stopped = [one.name for one in plan.begin if isinstance(one, StopContainer)]
+            assert {*stopped} <= {*live_containers(self.situation())}, "only what lives is stopped"
         return plan
 
     def end_of_life(self) -> None:
@@ -237,7 +244,7 @@ class DrivenPod:
             assert self.observed.eviction.grace is None or self.observed.eviction.grace <= OWN_GRACE
         if self.final_phase:
             assert status.phase == self.final_phase, "a terminal phase is final"
-        elif status.phase in TERMINAL:
+        elif status.phase in TERMINAL and not self.forgotten_starts:
             self.final_phase = status.phase
 
     def check_evicted(self, status: V1PodStatus) -> None:

@@ -98,6 +98,8 @@ class RuntimeModel:
     """The exit code of a container that is stopped: 0 if it handles SIGTERM."""
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
+    overlooked: set[str] = field(default_factory=set)
+    """Containers of a failed start that the core does not know, and before behaviour 7 does not look for, either."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def live(self) -> list[RuntimeContainer]:
@@ -192,6 +194,7 @@ class RuntimeModel:
                 return self.resize(action)
             case ReadPodRuntime():
                 self.forgotten = False
+                self.overlooked.clear()
                 newest_first = sorted(self.containers.values(), key=lambda one: -one.attempt)
                 return PodRuntime(tuple(self.sandboxes.values()), tuple(newest_first))
         return None
@@ -229,6 +232,7 @@ class RuntimeModel:
         for one in own:
             if (one.attempt, one.sandbox_id) == (action.attempt, action.sandbox_id):
                 self.give(one, action.container.get("resources") or {})
+                self.overlooked.discard(one.container_id)
                 return one
         if action.sandbox_id not in self.sandboxes or not self.sandboxes[action.sandbox_id].ready:
             raise Refused("the sandbox is not ready")
@@ -317,5 +321,6 @@ class RuntimeModel:
         if found.name not in self.sidecars or alone or self.forgotten:
             return True
         later = self.sidecars[self.sidecars.index(found.name) + 1 :]
-        served = [one for one in self.live() if one.name in later or one.name not in {*self.init, *self.ephemeral}]
+        known = [one for one in self.live() if one.container_id not in self.overlooked]
+        served = [one for one in known if one.name in later or one.name not in {*self.init, *self.ephemeral}]
         return not served or action.asked_at + action.grace <= self.now

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from proto.kubernetes.pod_containers import used_volumes
-from proto.temporal.activities.requests import ProbeContainer, RunHook, RunPodSandbox
+from proto.temporal.activities.requests import ProbeContainer, RunHook, RunPodSandbox, StartContainer
 from proto.temporal.pod import ContainerState, Lifecycle, ProbeKind
 from proto.temporal.signals import REBOOT, ProbeVerdict, RuntimeChanged
 from tests.workflows.decide.driven_pod import GATE
@@ -29,7 +29,13 @@ from workflows.decide.record.fold import fold_failure
 from workflows.decide.resources.allocation import figures
 from workflows.decide.resources.resources import resources_by_name
 from workflows.decide.steps.containers import next_in_line
-from workflows.decide.versions import BEHAVIOURS, REBOOT_ENDS_BACKOFFS, RESIZES_WHAT_RUNS, USED_VOLUMES_ONLY
+from workflows.decide.versions import (
+    BEHAVIOURS,
+    LOOKS_FOR_STARTS,
+    REBOOT_ENDS_BACKOFFS,
+    RESIZES_WHAT_RUNS,
+    USED_VOLUMES_ONLY,
+)
 
 RESTART_ON_1 = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
 NOT_TAKEN = {"sysctls": [{"name": "kernel.sem", "value": "1"}]}
@@ -156,7 +162,12 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
             self.hooks_known.add(name)
         if isinstance(self.under_way[name], RunPodSandbox) and self.behaviour < RESIZES_WHAT_RUNS:
             self.cgroup_unknown = True
-        fold_failure(self.situation(), self.under_way.pop(name), "DeadlineExceeded", "no answer")
+        action = self.under_way.pop(name)
+        fold_failure(self.situation(), action, "DeadlineExceeded", "no answer")
+        if isinstance(action, StartContainer) and self.behaviour < LOOKS_FOR_STARTS:
+            known = {facts.container_id for facts in self.observed.containers.values()}
+            started = [one.container_id for one in self.runtime.live() if one.name == action.container["name"]]
+            self.runtime.overlooked |= {*started} - known
         self.step()
 
     @precondition(lambda self: self.runtime.live())
@@ -307,7 +318,7 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         assert not in_doubt & {one.name for one in self.runtime.live()}, "of a failed start, its next one settles this"
         wanted = resources_by_name(self.source)
         for one in self.runtime.live():
-            if one.container_id not in self.unsized and one.name in wanted:
+            if one.container_id not in self.unsized | self.forgotten_starts and one.name in wanted:
                 assert self.runtime.resources[one.container_id] == wanted[one.name]
         assert self.unsized or self.cgroup_unknown or in_doubt or self.runtime.cgroup == figures(self.source)
 
@@ -320,6 +331,12 @@ class PodMachine(RefreshedPod, RuleBasedStateMachine):
         assert self.over
 
     # --- invariants
+
+    @invariant()
+    def what_is_in_doubt_is_looked_for(self) -> None:
+        """A re-read is due or under way while a start is in doubt."""
+        if hasattr(self, "observed") and self.observed.starts_in_doubt:
+            assert self.observed.runtime_stale or "runtime" in self.under_way or self.over
 
     @invariant()
     def one_of_each(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from workflows.decide.actions import Action, Wake
 from workflows.decide.ending.grace import SHORTEST, effective_grace, stop_request
 from workflows.decide.hooks import hooks
-from workflows.decide.situation import Situation, is_live
+from workflows.decide.situation import Situation, is_live, is_start_in_doubt
 
 SHUTDOWN_WINDOW: Final = timedelta(seconds=2)
 """The least that a late stop gets of a longer grace period (kuberuntime_container.go minimumGracePeriodInSeconds)."""
@@ -43,9 +43,10 @@ def stop_in_order(situation: Situation, names: list[str], reason: str) -> Iterat
 def waiting_for_others(situation: Situation, names: list[str]) -> frozenset[str]:
     """Name the sidecars that stop later: all while a regular container lives, else all but the last.
 
-    A container that is being started counts as live. Ephemeral containers neither wait nor are waited for.
+    A container that is being started counts as live. After a start that failed, a regular container may live that only a
+    re-read of the runtime finds. Ephemeral containers neither wait nor are waited for.
     """
     living = {*names, *situation.starting} - situation.ephemeral_names
     sidecars = [one.name for one in situation.init_containers if one.name in living & situation.sidecar_names]
-    others_live = not living <= situation.init_names
+    others_live = is_start_in_doubt(situation) or not living <= situation.init_names
     return frozenset(sidecars if others_live else sidecars[:-1]).intersection(names)

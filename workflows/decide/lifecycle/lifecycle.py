@@ -10,7 +10,7 @@ from workflows.decide.containers.termination_order import live_containers
 from workflows.decide.ending import deadline
 from workflows.decide.keys import SANDBOX_KEY, container_key
 from workflows.decide.lifecycle import admission
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, look_for_starts
 from workflows.decide.steps.sandbox import may_have_sandbox
 from workflows.decide.steps.termination import prepare_termination
 
@@ -53,7 +53,7 @@ def happened(situation: Situation, event: Event) -> None:
         observed.finished_at = situation.now
         # a sidecar or ephemeral container whose start failed may still live: find it before stopping it
         if any(container_key(name) in observed.failures for name in situation.companions):
-            observed.runtime_stale = observed.starts_in_doubt = True
+            look_for_starts(observed)
     if event is Event.REJECTED and (why := admission.rejection(situation)):
         admission.reject(observed, why, situation.now)
     if event is Event.DEADLINE_EXCEEDED:

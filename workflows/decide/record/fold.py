@@ -33,7 +33,7 @@ from proto.temporal.activities.requests import (
 )
 from proto.temporal.activities.resize import UpdateContainerResources, UpdatePodSandboxResources
 from proto.temporal.activities.volumes import MountedVolumes, MountVolumes, UnmountVolumes
-from proto.temporal.failure_types import CONTAINER_ENDED, PREDECESSOR_PRESENT
+from proto.temporal.failure_types import CONFIG_ERROR, CONTAINER_ENDED, PREDECESSOR_PRESENT
 from proto.temporal.hooks import HookEnded
 from proto.temporal.images import ImageFacts
 from proto.temporal.pod import ContainerFacts, Failure, Lifecycle, Observed, Sandbox
@@ -47,10 +47,11 @@ from workflows.decide.keys import image_key
 from workflows.decide.lifecycle import admission
 from workflows.decide.record.reread import runtime_read
 from workflows.decide.resources import allocation
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, look_for_starts
 from workflows.decide.steps.claims import resources_prepared, resources_unprepared
 from workflows.decide.steps.resize import cgroup_updated, container_updated
 from workflows.decide.steps.volumes import volumes_mounted, volumes_unmounted
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 Answer = (
     PodSandbox
@@ -90,7 +91,7 @@ def fold(situation: Situation, action: Action, answer: Answer) -> None:  # noqa:
             observed.images[image_key(image, policy)] = ImageFacts(image_ref=image_ref, pulled=True)
         case RunPodSandbox(), PodSandbox() as made:
             sandbox_made(observed, action, made)
-            allocation.sandbox_given(situation, action.sandbox_spec, adopted=made.adopted)
+            allocation.cgroup_given(situation, action.sandbox_spec)
         case StopPodSandbox(sandbox_id=sandbox_id), _:
             sandbox_stopped(observed, sandbox_id)
         case RemovePodSandbox(sandbox_id=sandbox_id), _:
@@ -149,7 +150,7 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             facts = observed.containers.setdefault(container["name"], ContainerFacts(attempt=action.attempt))
             facts.failure_reason, facts.failure_message, facts.failed_at = reason, message, now
             forget_image(observed, container["image"], container.get("imagePullPolicy", "IfNotPresent"))
-            allocation.start_in_doubt(situation, action)
+            allocation.start_failed(situation, action)
         case RunHook():
             observed.failures.pop(key(action))
             hook_ended(situation, action, HookEnded(succeeded=False, message=f"{reason}: {message}"))
@@ -161,10 +162,21 @@ def fold_failure(situation: Situation, action: Action, reason: str, message: str
             allocation.cgroup_in_doubt(situation, spec)
         case UpdateContainerResources(name=name):
             allocation.container_in_doubt(situation, name)
+    look_for_half_finished(situation, action, reason)
+
+
+def look_for_half_finished(situation: Situation, action: Action, reason: str) -> None:
+    """Re-read the runtime for what a failed action may have done.
+
+    A terminating pod undoes all of it. Else only a start is looked for: its container may live beside what is decided
+    without it. With CONFIG_ERROR it has found nothing and created nothing.
+    """
+    observed = situation.observed
     if is_terminating(observed) and not is_endless(action):
-        # half-finished work must be found before it can be undone
         observed.runtime_stale = True
         observed.starts_in_doubt = observed.starts_in_doubt or isinstance(action, StartContainer)
+    elif isinstance(action, StartContainer) and reason != CONFIG_ERROR and situation.behaviour >= LOOKS_FOR_STARTS:
+        look_for_starts(observed)
 
 
 def is_terminating(observed: Observed) -> bool:

@@ -11,7 +11,8 @@ from proto.temporal.activities.requests import PodRuntime, RuntimeContainer
 from proto.temporal.pod import ContainerFacts, Sandbox
 from workflows.decide.containers.init_containers import is_sidecar
 from workflows.decide.containers.instances import instance_seen, new_instance, vanished
-from workflows.decide.situation import Situation
+from workflows.decide.situation import Situation, look_for_starts
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 
 def runtime_read(situation: Situation, seen: PodRuntime) -> None:
@@ -27,6 +28,14 @@ def runtime_read(situation: Situation, seen: PodRuntime) -> None:
         instances = sorted(by_name.get(container.name, ()), key=lambda one: one.attempt)
         instances_read(situation, container.name, instances)
     initialization_read(situation)
+
+
+def look_for_earlier_starts(situation: Situation) -> None:
+    """Look for what starts that failed in the run before may have created; before behaviour 7 that run did not."""
+    if situation.behaviour >= LOOKS_FOR_STARTS and any(
+        one.startswith("container/") for one in situation.observed.failures
+    ):
+        look_for_starts(situation.observed)
 
 
 def instances_read(situation: Situation, name: str, instances: list[RuntimeContainer]) -> None:

@@ -17,8 +17,8 @@ from proto.temporal.pod import Observed, PodJson
 from proto.temporal.resources import CgroupFigures, PendingResize, Resize
 from workflows.decide.keys import RESOURCES_KEY, SANDBOX_KEY, container_key
 from workflows.decide.resources.resources import INFEASIBLE, compute, granted, resources_by_name
-from workflows.decide.situation import Situation, is_live
-from workflows.decide.versions import RESIZES_WHAT_RUNS
+from workflows.decide.situation import Situation, is_live, is_start_in_doubt
+from workflows.decide.versions import LOOKS_FOR_STARTS, RESIZES_WHAT_RUNS
 
 GIVING: Final = (StartContainer, RunPodSandbox, UpdateContainerResources, UpdatePodSandboxResources)
 """While one of these is under way, it may set resources that the spec no longer has."""
@@ -75,7 +75,7 @@ def allocate(situation: Situation, pod: PodJson, *, decided: bool = False) -> Po
         return pod
     resize = observed.resize or Resize(figures(source), figures(source))
     for name in {*changed, *inherit}:
-        if is_live(situation.facts(name)):
+        if is_live(situation.facts(name)) or is_start_in_doubt(situation):
             resize.containers.setdefault(name, before[name])
     resize.doubtful = tuple(dict.fromkeys((*resize.doubtful, *(one for one in inherit if one in resize.containers))))
     resize.generation = generation
@@ -109,21 +109,10 @@ def container_given(situation: Situation, name: str, resources: PodJson) -> None
         resize.doubtful = tuple(one for one in resize.doubtful if one != name)
 
 
-def start_in_doubt(situation: Situation, action: StartContainer) -> None:
+def start_failed(situation: Situation, action: StartContainer) -> None:
     """Record that a failed start may have created the container, with the resources of its request."""
-    resize = situation.observed.resize
-    if resize and (situation.behaviour < RESIZES_WHAT_RUNS or action.sandbox_id == situation.sandbox_id):
+    if resize := situation.observed.resize:
         resize.containers[action.container["name"]] = action.container.get("resources") or {}
-
-
-def sandbox_given(situation: Situation, spec: PodJson, *, adopted: bool) -> None:
-    """Record what a sandbox gave the pod's cgroup; a new one has no container whose start failed in an earlier one."""
-    cgroup_given(situation, spec)
-    resize = situation.observed.resize
-    if resize and not adopted and situation.behaviour >= RESIZES_WHAT_RUNS:
-        resize.containers = {
-            name: resources for name, resources in resize.containers.items() if is_live(situation.facts(name))
-        }
 
 
 def container_in_doubt(situation: Situation, name: str) -> None:
@@ -149,7 +138,10 @@ def cgroup_in_doubt(situation: Situation, spec: PodJson) -> None:
 
 
 def settle(situation: Situation, pod: PodJson | None = None) -> None:
-    """Forget a resize that is done, and the containers that have ended since."""
+    """Forget a resize that is done, and the containers that have ended since.
+
+    What a failed start may have created is kept until a re-read of the runtime; before behaviour 7, until the next start.
+    """
     observed = situation.observed
     resize = observed.resize
     if resize is None:
@@ -160,12 +152,19 @@ def settle(situation: Situation, pod: PodJson | None = None) -> None:
         name: resources
         for name, resources in resize.containers.items()
         if name in wanted
-        and (is_live(situation.facts(name)) or container_key(name) in observed.failures)
+        and (is_live(situation.facts(name)) or _may_exist(situation, name))
         and (name in doubtful or compute(resources) != compute(wanted[name]))
     }
     if not resize.containers and not _is_being_given(situation, resize, pod or situation.source):
         observed.resize = None
         forget_failures(observed)
+
+
+def _may_exist(situation: Situation, name: str) -> bool:
+    """Report whether a failed start may have created a container."""
+    if situation.behaviour >= LOOKS_FOR_STARTS:
+        return is_start_in_doubt(situation)
+    return container_key(name) in situation.observed.failures
 
 
 def _is_being_given(situation: Situation, resize: Resize, pod: PodJson) -> bool:
@@ -186,10 +185,10 @@ def has_cgroup(resize: Resize, pod: PodJson) -> bool:
 
 
 def in_progress(situation: Situation, resize: Resize) -> bool:
-    """Report whether a resize is shown as in progress (pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress).
+    """Report whether a resize is shown as in progress.
 
-    A container that does not run has nothing to be changed. It may still be recorded, because a failed start may have
-    created it: its next start settles that, perhaps long after, when the init containers run once more before it.
+    A container that does not run has nothing to be changed (pkg/kubelet/kuberuntime/kuberuntime_manager.go
+    IsPodResizeInProgress). It may still be recorded, because a failed start may have created it.
     """
     if situation.behaviour < RESIZES_WHAT_RUNS:
         return True

@@ -29,9 +29,9 @@ from workflows.decide.resources.allocation import (
     starts_otherwise,
 )
 from workflows.decide.resources.resources import compute
-from workflows.decide.situation import Situation, unless_backing_off
+from workflows.decide.situation import Situation, is_live, unless_backing_off
 from workflows.decide.slices import resources_slice, sandbox_slice
-from workflows.decide.versions import RESIZES_WHAT_RUNS
+from workflows.decide.versions import LOOKS_FOR_STARTS, RESIZES_WHAT_RUNS
 
 RESTART_CONTAINER: Final = "RestartContainer"
 
@@ -46,7 +46,8 @@ def resize_pod(situation: Situation) -> Iterator[Action | Wake]:
         return
     left, restarts = list(in_order(situation)), restarting(situation)
     for name in sorted(restarts):
-        if container_key(name) not in situation.busy:
+        may_run = is_live(situation.facts(name)) or situation.behaviour < LOOKS_FOR_STARTS
+        if may_run and container_key(name) not in situation.busy:
             yield from hooks.stop(situation, stop_request(situation, name, f"Container {name} {NEEDS_RESTART}"))
     for name, _ in left:
         facts = situation.facts(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.activities.requests import StopContainer
+from proto.temporal.activities.requests import RemovePodSandbox, StopContainer
 from proto.temporal.pod import Failure, Lifecycle
 from tests.workflows.decide.situations import (
     DEFAULT_CONTEXT,
@@ -24,8 +24,10 @@ from tests.workflows.decide.situations import (
     starting,
     up,
 )
+from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.steps.sandbox import run_sandbox
 from workflows.decide.steps.termination import stop_containers
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 INIT = ["i", "+r", "+s"]
 SIDECARS = {"r": up("r"), "s": up("s")}
@@ -91,6 +93,24 @@ def test_a_stop_that_failed_holds_the_order() -> None:
     failures = {"container/a": Failure("KillContainerError", "no", at(-3))}
     here = situation(pod("a", init=["+s"]), containers={"s": up("s"), "a": up("a")}, failures=failures, **GOING)
     assert describe_all(list(stop_containers(here))) == ["wake 7", WAKE]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "now", "decision"),
+    [
+        pytest.param(LOOKS_FOR_STARTS, 0, [WAKE], id="until-the-runtime-was-re-read"),
+        pytest.param(LOOKS_FOR_STARTS, 15, ["StopContainer s"], id="or-the-grace-is-over"),
+        pytest.param(LOOKS_FOR_STARTS - 1, 0, ["StopContainer s"], id="in-earlier-behaviours-not-at-all"),
+    ],
+)
+def test_sidecars_wait_for_what_a_failed_start_may_have_created(
+    behaviour: int, now: float, decision: list[str]
+) -> None:
+    """Its answer was lost, and the removal of an old sandbox holds the re-read that would find it."""
+    removing = Context(now=at(now), behaviour=behaviour, busy=(RemovePodSandbox(KEY, "old"),))
+    known = {"containers": {"s": up("s")}, "runtime_stale": True, "starts_in_doubt": True, **GOING}
+    here = situation(pod("a", init=["+s"]), removing, **known)
+    assert describe_all(pod_actions(here).begin + pod_actions(here).waits) == decision
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from proto.temporal.activities.requests import (
     StartContainer,
     StopPodSandbox,
 )
+from proto.temporal.failure_types import CONFIG_ERROR
 from proto.temporal.pod import ContainerFacts, ContainerState, Exit, Failure, Lifecycle, Observed
 from proto.temporal.signals import RuntimeChanged
 from tests.workflows.decide.situations import (
@@ -29,6 +30,7 @@ from tests.workflows.decide.situations import (
     KEY,
     READ,
     UNKNOWN,
+    Context,
     at,
     container,
     down,
@@ -44,6 +46,7 @@ from workflows.decide.actions import Action
 from workflows.decide.record.fold import Answer, fold, fold_failure
 from workflows.decide.record.signals import apply_signal
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 MADE = PodSandbox("s1", 1, ("10.88.0.6",), at(0))
 SIMPLE: list[tuple[str, Action, Answer, Callable[[Observed], Any], Any]] = [
@@ -233,6 +236,24 @@ def test_a_stopped_container(answer: RuntimeContainer | None, end: tuple[int, st
 
 
 # --- failures
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "looks"),
+    [
+        pytest.param(LOOKS_FOR_STARTS, "DeadlineExceeded", True, id="its-answer-may-be-lost"),
+        pytest.param(LOOKS_FOR_STARTS, CONFIG_ERROR, False, id="it-came-to-no-container"),
+        pytest.param(LOOKS_FOR_STARTS - 1, "DeadlineExceeded", False, id="earlier-behaviours"),
+    ],
+)
+def test_a_failed_start_may_have_created_its_container(behaviour: int, reason: str, looks: bool) -> None:
+    """The runtime is re-read before anything else is decided; the start is retried after its delay as before."""
+    here = situation(pod(), Context(behaviour=behaviour))
+    fold_failure(here, starting(), reason, "no answer")
+    assert (here.observed.runtime_stale, here.observed.starts_in_doubt) == (looks, looks)
+    read(here)
+    assert not here.observed.starts_in_doubt
+    assert here.observed.failures["container/web"].reason == reason
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from proto.temporal.activities.requests import RuntimeContainer
-from proto.temporal.pod import ContainerState, Sandbox
+from proto.temporal.pod import ContainerState, Failure, Sandbox
 from tests.workflows.decide.situations import (
     UNKNOWN,
+    Context,
+    at,
     describe_all,
     done,
     down,
@@ -22,7 +24,29 @@ from tests.workflows.decide.situations import (
     up,
 )
 from workflows.decide.record.fold import fold
+from workflows.decide.record.reread import look_for_earlier_starts
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.versions import LOOKS_FOR_STARTS
+
+FAILED = {"container/web": Failure("DeadlineExceeded", "no answer", at(-1))}
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "failures", "looks"),
+    [
+        pytest.param(LOOKS_FOR_STARTS, FAILED, True, id="a-start-failed-in-the-run-before"),
+        pytest.param(LOOKS_FOR_STARTS, {"volumes": FAILED["container/web"]}, False, id="something-else-failed"),
+        pytest.param(LOOKS_FOR_STARTS - 1, FAILED, False, id="earlier-behaviours"),
+    ],
+)
+def test_a_run_begins_with_what_the_one_before_did_not_look_for(
+    behaviour: int, failures: dict[str, Failure], looks: bool
+) -> None:
+    """The one before may have followed an earlier behaviour."""
+    here = situation(pod(), Context(behaviour=behaviour), failures=dict(failures))
+    look_for_earlier_starts(here)
+    assert (here.observed.runtime_stale, here.observed.starts_in_doubt) == (looks, looks)
+
 
 # --- a known fact stays
 

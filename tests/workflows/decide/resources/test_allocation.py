@@ -6,7 +6,7 @@ import pytest
 
 from proto.temporal.activities.requests import StartContainer
 from proto.temporal.activities.resize import UpdatePodSandboxResources
-from proto.temporal.pod import PodJson
+from proto.temporal.pod import Failure, PodJson
 from proto.temporal.resources import CgroupFigures
 from tests.workflows.decide.resources.resizes import (
     LARGE,
@@ -19,11 +19,12 @@ from tests.workflows.decide.resources.resizes import (
     resources,
     web,
 )
-from tests.workflows.decide.situations import KEY, Context, read, seen
+from tests.workflows.decide.situations import KEY, Context, at, describe_all, read, seen
 from workflows.decide.record.fold import fold, fold_failure
 from workflows.decide.resources.allocation import allocate, figures, grown, shrunk
 from workflows.decide.resources.resources import compute
 from workflows.decide.steps.pod_actions import pod_actions
+from workflows.decide.versions import LOOKS_FOR_STARTS
 
 
 @pytest.mark.parametrize(
@@ -109,12 +110,40 @@ def test_a_start_that_failed_and_came_up_nevertheless() -> None:
     assert idle.observed.resize is None
 
 
+def test_a_start_that_had_failed_before_the_resize() -> None:
+    """The runtime is re-read, for it may have created the container with what the spec said then."""
+    here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, runtime_stale=True, starts_in_doubt=True)
+    assert describe_all(pod_actions(here).begin) == ["ReadPodRuntime"]
+    read(here, seen())
+    assert carried_out(here) == ["UpdatePodSandboxResources up", "UpdateContainerResources web"]
+    assert here.observed.resize is None
+
+
+def test_a_start_that_had_failed_without_effect() -> None:
+    """Only the pod is resized."""
+    here = resized(of(web(SMALL)), of(web(LARGE)), containers={}, runtime_stale=True, starts_in_doubt=True)
+    read(here)
+    assert carried_out(here)[:1] == ["UpdatePodSandboxResources up"]
+    assert here.observed.resize is None
+
+
+def test_earlier_behaviours_forget_a_start_that_had_failed() -> None:
+    """They keep what it created as it was."""
+    failures = {"container/web": Failure("RunContainerError", "no answer", at(-1))}
+    early = Context(behaviour=LOOKS_FOR_STARTS - 1)
+    here = resized(of(web(SMALL)), of(web(LARGE)), early, containers={}, failures=failures)
+    assert describe_all(pod_actions(here).begin)[:1] == ["UpdatePodSandboxResources"]
+    read(here, seen())
+    assert "UpdateContainerResources web" not in carried_out(here)
+
+
 def test_a_start_that_failed_asks_for_the_new_amount_next() -> None:
     """Then its resources are known."""
     asked = StartContainer(KEY, "s0", 0, "sha256:1", web(SMALL), {})
     here = resized(of(web(SMALL)), of(web(LARGE)), Context(busy=(asked,)), containers={})
     idle = replace(here, busy={})
     fold_failure(idle, asked, "RunContainerError", "no answer")
+    read(idle)
     fold(idle, next(one for one in pod_actions(idle).begin if isinstance(one, UpdatePodSandboxResources)), None)
     fold(idle, replace(asked, container=web(LARGE)), seen())
     assert idle.observed.resize is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proto.temporal.activities.requests import PodSandbox, RunHook, RunPodSandbox, StartContainer, StopContainer
+from proto.temporal.activities.requests import RemovePodSandbox, RunHook, StartContainer, StopContainer
 from proto.temporal.activities.resize import UpdateContainerResources
 from proto.temporal.hooks import HookEnded
 from proto.temporal.pod import ContainerState, Failure, PodJson
@@ -32,6 +32,7 @@ from tests.workflows.decide.situations import (
     deletion,
     describe_all,
     down,
+    read,
     sandbox,
     seen,
     up,
@@ -46,7 +47,7 @@ from workflows.decide.resources.allocation import allocate
 from workflows.decide.situation import Situation
 from workflows.decide.steps.pod_actions import pod_actions
 from workflows.decide.steps.resize import update_cgroup
-from workflows.decide.versions import RESIZES_WHAT_RUNS
+from workflows.decide.versions import LOOKS_FOR_STARTS, RESIZES_WHAT_RUNS
 
 BEFORE = RESIZES_WHAT_RUNS - 1
 
@@ -247,31 +248,32 @@ def test_a_start_under_way_with_no_more(starting: PodJson) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "made", "left"),
+    ("behaviour", "left"),
     [
-        pytest.param(RESIZES_WHAT_RUNS, PodSandbox("s1", 1), [], id="a-new-sandbox"),
-        pytest.param(RESIZES_WHAT_RUNS, PodSandbox("s1", 1, adopted=True), ["web"], id="one-that-was-there"),
-        pytest.param(BEFORE, PodSandbox("s1", 1), ["web"], id="earlier-behaviours"),
+        pytest.param(LOOKS_FOR_STARTS, [], id="the-pod-is-lowered"),
+        pytest.param(LOOKS_FOR_STARTS - 1, ["web"], id="earlier-behaviours-wait-for-the-next-start"),
     ],
 )
-def test_a_failed_start_in_an_earlier_sandbox(behaviour: int, made: PodSandbox, left: list[str]) -> None:
-    """What it may have created went with that sandbox, so that the resize does not wait for the next start."""
+def test_a_failed_start_that_created_nothing(behaviour: int, left: list[str]) -> None:
+    """A re-read says so, so that the resize does not wait for the next start."""
     start = StartContainer(KEY, "s0", 0, "sha256:1", web(LARGE), {})
     here = resized(of(web(LARGE)), of(web(SMALL)), Context(behaviour=behaviour, busy=(start,)), containers={})
-    fold_failure(replace(here, busy={}), start, "RunContainerError", "no answer")
-    here.observed.sandbox = None
     idle = replace(here, busy={}, source=of(web(SMALL)))
-    fold(idle, RunPodSandbox(KEY, 1, of(web(SMALL))), made)
-    assert list(idle.observed.resize.containers if idle.observed.resize else ()) == left
+    fold_failure(idle, start, "RunContainerError", "no answer")
+    assert idle.observed.runtime_stale == (behaviour >= LOOKS_FOR_STARTS)
+    read(idle)
+    assert idle.observed.resize is not None, "the pod's cgroup is still to be lowered"
+    assert list(idle.observed.resize.containers) == left
+    assert ("UpdatePodSandboxResources" in describe_all(pod_actions(idle).begin)) == (not left)
 
 
-def test_a_start_that_fails_after_its_sandbox() -> None:
-    """It leaves nothing to be resized either."""
-    start = StartContainer(KEY, "s0", 0, "sha256:1", web(LARGE), {})
-    here = resized(of(web(LARGE)), of(web(SMALL)), Context(busy=(start,)), containers={}, sandbox=sandbox(1))
-    fold_failure(replace(here, busy={}), start, "RunContainerError", "the sandbox is not ready")
-    assert here.observed.resize is not None, "the pod's cgroup is still to be lowered"
-    assert not here.observed.resize.containers
+def test_what_does_not_live_is_not_stopped_for_a_resize() -> None:
+    """Not even while a start is in doubt, and something holds the re-read: its next start has what the spec says."""
+    old, new = (of(web(one, resizePolicy=policy("R", "R"))) for one in (LARGE, SMALL))
+    held = Context(busy=(RemovePodSandbox(KEY, "old"),))
+    for containers in ({}, {"web": down(1)}):
+        here = resized(old, new, held, containers=containers, runtime_stale=True, starts_in_doubt=True)
+        assert "StopContainer web" not in describe_all(pod_actions(here).begin)
 
 
 def test_without_a_sandbox_there_is_nothing_to_do() -> None:
