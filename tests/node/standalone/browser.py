@@ -120,7 +120,7 @@ def browser() -> Iterator[Browser]:
             ["chromedriver", f"--port={port}"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ["PATH"], "HOME": profile},  # and no proxy
+            env={"PATH": os.environ["PATH"], "HOME": profile, "TMPDIR": profile},  # and no proxy
         )
         try:
             session = _open_session(f"http://127.0.0.1:{port}", Path(profile))
