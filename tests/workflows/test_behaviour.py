@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
@@ -35,12 +35,12 @@ async def run_of(handle: WorkflowHandle[Any, Any]) -> str:
     return str((await handle.describe()).run_id)
 
 
-async def until_another(handle: WorkflowHandle[Any, Any], run_id: str) -> str:
+async def until_another(node: Node | Host, handle: WorkflowHandle[Any, Any], run_id: str) -> str:
     """Wait until a run has been continued as new; returns the new run."""
-    async with asyncio.timeout(60):
-        while (newest := await run_of(handle)) == run_id:  # noqa: ASYNC110 - Temporal sends no event for it
-            await asyncio.sleep(0.02)
-    return newest
+    run = node.client.get_workflow_handle(handle.id, run_id=run_id)
+    with pytest.raises(WorkflowContinuedAsNewError) as ended:
+        await asyncio.wait_for(run.result(follow_runs=False), 60)
+    return ended.value.new_execution_run_id
 
 
 async def commit(handle: WorkflowHandle[Any, Any], behaviour: int) -> None:
@@ -62,7 +62,7 @@ async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> Non
     await node.until(pod, lambda one: one.ready)
     first = await run_of(handle)
     await commit(handle, CURRENT)
-    second = await until_another(handle, first)
+    second = await until_another(node, handle, first)
     numbers = [await behaviour_of(node.client, handle.id, run_id) for run_id in (first, second)]
     assert numbers == [OLDEST, CURRENT]
     await node.delete(handle)
@@ -104,7 +104,7 @@ async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None
     await handle.query(names.EXPLAIN)  # the activity answers after the signal was handled
     assert await run_of(handle) == first
     node.runtime.held[names.PULL_IMAGE].set()
-    await until_another(handle, first)
+    await until_another(node, handle, first)
     await node.until(pod, lambda one: one.ready)
     assert len(node.runtime.named(names.PULL_IMAGE)) == 1
     await node.delete(handle)
@@ -121,7 +121,7 @@ async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
     await node.until(pod, lambda one: one.lifecycle == "terminated")
     first = await run_of(handle)
     await commit(handle, CURRENT)
-    second = await until_another(handle, first)
+    second = await until_another(node, handle, first)
     assert await behaviour_of(node.client, handle.id, second) == CURRENT
     await node.delete(handle)
 
@@ -149,7 +149,7 @@ async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
     first = await run_of(handle)
     newest = host.client.get_workflow_handle(handle.id)
     await commit(newest, CURRENT_NODE)
-    second = await until_another(newest, first)
+    second = await until_another(host, newest, first)
     assert await behaviour_of(host.client, handle.id, second) == CURRENT_NODE
     await host.images.until(lambda: len(host.images.watches) == 2)
     replayer = Replayer(

@@ -21,8 +21,8 @@ BEHAVIOURS: Final[dict[int, str]] = {
     5: "two things as with a kubelet: a restart of the machine ends every back-off, and a pod of the API that its node evicts and whose "
     "containers all exit with 0 has succeeded",
     6: "as with a kubelet, volumes that no container uses are not mounted",
-    7: "as with a kubelet, a resize is about what runs: the pod's cgroup is lowered after a start that may still get more, and what a failed "
-    "try gave the cgroup of a sandbox is set right; the runtime is re-read after a start that failed, which may have created its container",
+    7: "as with a kubelet, a resize is about what runs: the pod's cgroup is lowered after a start that may still get more, and a "
+    "sandbox that a failed try has made is resized, too; the runtime is re-read after a start that failed, which may have created its container",
 }
 OLDEST: Final = min(BEHAVIOURS)
 """A run with a lower number needs an older release: the worker logs an error and leaves its pod alone."""

@@ -99,7 +99,7 @@ class RuntimeModel:
     forgotten: bool = False
     """Whether the core may not know of all this: its history is lost, and it has not read the runtime yet."""
     overlooked: set[str] = field(default_factory=set)
-    """Containers of a failed start that the core does not know, and before behaviour 7 does not look for, either."""
+    """Before behaviour 7: what failed starts created, which the core neither knows nor looks for."""
     ids: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def live(self) -> list[RuntimeContainer]:

@@ -157,7 +157,7 @@ async def test_a_flood_of_malformed_signals_ends_in_a_new_run(
     first = await run_of(handle)
     for _ in range(6):
         await send_signal(node.client, handle.id, names.RUNTIME_CHANGED, ())
-    second = await until_another(handle, first)
+    second = await until_another(node, handle, first)
     assert "malformed signals dropped**, the last `RuntimeChanged`" in await card(handle)
     await node.delete(handle)
     assert len(node.runtime.named(names.START_CONTAINER)) == 1
