@@ -25,6 +25,7 @@ from proto.temporal.node import NodeStart, NodeStatus
 from proto.temporal.operator import Rejection
 from proto.temporal.signals import BehaviourCommitted
 from tests.patience import PATIENCE
+from tests.workflows.runs import run_of, until_another
 from worker.delivery.deliveries import Deliveries
 from worker.delivery.hardware_requests import HardwareRequests
 from worker.delivery.lead import LeadUnavailable, TemporalLeads
@@ -207,13 +208,11 @@ async def test_one_request_too_many_is_refused_before_the_history_has_it(host: H
 async def test_a_run_does_not_end_before_it_has_answered(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that wait are served; the next run has the ledger."""
     monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 2)
-    before = (await host.handle.describe()).run_id
+    before = await run_of(host.handle)
     begun = [await host.begin("a"), await host.begin("b", "a")]
     host.cpus.gate.set()
     await asyncio.gather(*begun)
-    async with asyncio.timeout(PATIENCE):
-        while (await host.handle.describe()).run_id == before:
-            pass
+    await until_another(host.client, host.handle.id, before)
     assert await host.ledger() == {"a": "1", "b": "2"}
     assert await host.requests.admit(pod("c"), lambda: ("a", "b")) is None
     await replay(host, before)

@@ -6,13 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowContinuedAsNewError, WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from proto.temporal import names
 from proto.temporal.signals import BehaviourCommitted
 from tests.workflows.conftest import QUICK, Node, container, pod_json
+from tests.workflows.runs import history_of, run_of, until_another
 from tests.workflows.test_node import Host, host
 from worker.behaviours.runs import behaviour_of
 from workflows.decide.versions import (
@@ -30,27 +31,9 @@ from workflows.pod import PodWorkflow
 __all__ = ["host"]  # a fixture
 
 
-async def run_of(handle: WorkflowHandle[Any, Any]) -> str:
-    """Return the ID of the newest run."""
-    return str((await handle.describe()).run_id)
-
-
-async def until_another(node: Node | Host, handle: WorkflowHandle[Any, Any], run_id: str) -> str:
-    """Wait until a run has been continued as new; returns the new run."""
-    run = node.client.get_workflow_handle(handle.id, run_id=run_id)
-    with pytest.raises(WorkflowContinuedAsNewError) as ended:
-        await asyncio.wait_for(run.result(follow_runs=False), 60)
-    return ended.value.new_execution_run_id
-
-
 async def commit(handle: WorkflowHandle[Any, Any], behaviour: int) -> None:
     """Signal a workflow which behaviour the node is committed to."""
     await handle.signal(names.BEHAVIOUR_COMMITTED, BehaviourCommitted(behaviour))
-
-
-async def history_of(node: Node | Host, handle: WorkflowHandle[Any, Any], run_id: str) -> WorkflowHistory:
-    """Read one run."""
-    return await node.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
 
 
 async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> None:
@@ -62,7 +45,7 @@ async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> Non
     await node.until(pod, lambda one: one.ready)
     first = await run_of(handle)
     await commit(handle, CURRENT)
-    second = await until_another(node, handle, first)
+    second = await until_another(node.client, handle.id, first)
     numbers = [await behaviour_of(node.client, handle.id, run_id) for run_id in (first, second)]
     assert numbers == [OLDEST, CURRENT]
     await node.delete(handle)
@@ -74,7 +57,7 @@ async def test_a_healthy_pod_takes_up_the_committed_behaviour(node: Node) -> Non
         data_converter=node.client.data_converter,
     )
     for run_id in (first, second):
-        await replayer.replay_workflow(await history_of(node, handle, run_id))
+        await replayer.replay_workflow(await history_of(node.client, handle.id, run_id))
 
 
 async def test_a_lower_number_is_no_news(node: Node) -> None:
@@ -104,7 +87,7 @@ async def test_what_is_under_way_comes_first(node: Node, behaviour: int) -> None
     await handle.query(names.EXPLAIN)  # the activity answers after the signal was handled
     assert await run_of(handle) == first
     node.runtime.held[names.PULL_IMAGE].set()
-    await until_another(node, handle, first)
+    await until_another(node.client, handle.id, first)
     await node.until(pod, lambda one: one.ready)
     assert len(node.runtime.named(names.PULL_IMAGE)) == 1
     await node.delete(handle)
@@ -121,7 +104,7 @@ async def test_a_pod_that_begins_anew_takes_it_up_too(node: Node) -> None:
     await node.until(pod, lambda one: one.lifecycle == "terminated")
     first = await run_of(handle)
     await commit(handle, CURRENT)
-    second = await until_another(node, handle, first)
+    second = await until_another(node.client, handle.id, first)
     assert await behaviour_of(node.client, handle.id, second) == CURRENT
     await node.delete(handle)
 
@@ -149,7 +132,7 @@ async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
     first = await run_of(handle)
     newest = host.client.get_workflow_handle(handle.id)
     await commit(newest, CURRENT_NODE)
-    second = await until_another(host, newest, first)
+    second = await until_another(host.client, newest.id, first)
     assert await behaviour_of(host.client, handle.id, second) == CURRENT_NODE
     await host.images.until(lambda: len(host.images.watches) == 2)
     replayer = Replayer(
@@ -158,7 +141,7 @@ async def test_the_nodes_workflow_takes_up_its_own(host: Host) -> None:
         namespace=host.client.namespace,
         data_converter=host.client.data_converter,
     )
-    await replayer.replay_workflow(await history_of(host, handle, first))
+    await replayer.replay_workflow(await history_of(host.client, handle.id, first))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +168,7 @@ async def test_a_run_is_short_enough_to_be_replayed_in_time(
         restarts += 1
     assert ((await run_of(handle)) != first) is continues
     await node.until(pod, lambda one: one.restarts == restarts and "web" in node.runtime.live())
-    history = await history_of(node, handle, first)
+    history = await history_of(node.client, handle.id, first)
     assert len(history.events) < 120 or not continues
     replayer = Replayer(
         workflows=[PodWorkflow],

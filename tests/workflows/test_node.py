@@ -39,6 +39,7 @@ from proto.temporal.node import (
 from proto.temporal.pod import PodStart
 from proto.temporal.signals import PressureJudged
 from tests.patience import PATIENCE
+from tests.workflows.runs import run_of, until_another
 from worker.host.pod_cache import publishing
 from workflows.decide.versions import CURRENT_NODE, NODE_BEHAVIOURS
 from workflows.extern import Decided
@@ -182,6 +183,7 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
     """The next run keeps watching, and knows what the first one has done."""
     monkeypatch.setattr("workflows.temporal_driver.SIGNALS_PER_RUN", 2)
     handle = await host.configure("a:1")
+    first = await run_of(handle)
     await host.images.until(lambda: "a:1" in host.images.sizes)
     async with asyncio.timeout(PATIENCE):
         while not (await status(handle)).news:  # else the next configuration, without a:1, could come before its answer
@@ -189,9 +191,9 @@ async def test_a_long_run_is_continued_with_all_that_is_known(host: Host, monkey
     await host.configure("b:1")
     await host.images.until(lambda: "b:1" in host.images.sizes)
     newest = host.client.get_workflow_handle(handle.id)
+    await until_another(host.client, handle.id, first)
+    await host.images.until(lambda: len(host.images.watches) >= 2)
     async with asyncio.timeout(PATIENCE):
-        while (await newest.describe()).run_id == handle.first_execution_run_id:
-            await host.images.until(lambda: len(host.images.watches) >= 2)
         while len(news := (await status(newest)).news) < 2:  # the disk has b:1 before the workflow has the answer
             pass
     words = [one.words for one in news]

@@ -19,7 +19,7 @@ from tests.conftest import development_server
 from tests.patience import PATIENCE
 from tests.workflows.conftest import Node, pod_json
 from tests.workflows.pod.test_continuing import GOING, lengths
-from tests.workflows.test_behaviour import run_of
+from tests.workflows.runs import run_of
 from worker.delivery.task_timeouts import SHORTEST
 from worker.standalone.temporal_server import DYNAMIC_CONFIG
 from worker.temporal.temporal_client import TemporalSettings

@@ -31,7 +31,7 @@ from proto.temporal.signals import PodListed, RuntimeChanged
 from tests.replay.lives.archive import RecordedRun
 from tests.replay.lives.replaying import replay_all
 from tests.workflows.conftest import Node, pod_json
-from tests.workflows.test_behaviour import history_of, run_of, until_another
+from tests.workflows.runs import history_of, run_of, until_another
 from tests.workflows.test_node import Host, host
 from worker.temporal.codec import ENCRYPTED, PayloadCipher, data_converter
 from worker.temporal.decoded_history import decode_history
@@ -157,12 +157,12 @@ async def test_a_flood_of_malformed_signals_ends_in_a_new_run(
     first = await run_of(handle)
     for _ in range(6):
         await send_signal(node.client, handle.id, names.RUNTIME_CHANGED, ())
-    second = await until_another(node, handle, first)
+    second = await until_another(node.client, handle.id, first)
     assert "malformed signals dropped**, the last `RuntimeChanged`" in await card(handle)
     await node.delete(handle)
     assert len(node.runtime.named(names.START_CONTAINER)) == 1
     for run_id in (first, second):
-        await replays(node, await history_of(node, handle, run_id), key_file)
+        await replays(node, await history_of(node.client, handle.id, run_id), key_file)
 
 
 @pytest.mark.parametrize("form", FORMS)
